@@ -1,5 +1,7 @@
 """Which of several actions environments allow: told as `info["action_mask"]`, or by a method `action_masks()`."""
 
+import copy
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -8,9 +10,11 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from note_rl.environments.base import AnyVectorEnv, Env
-from note_rl.errors import EnvironmentMismatchError
+from note_rl.environments.observations import name_of
+from note_rl.errors import EnvironmentMismatchError, say_once
 from note_rl.types import ACTION_MASK, BoolArray
 
+_log = logging.getLogger(__name__)
 _METHOD = "action_masks"
 _NAME = "an action mask (info['action_mask'] or action_masks())"
 ReadMasks = Callable[[Mapping[str, Any]], Any]
@@ -18,6 +22,10 @@ ReadMasks = Callable[[Mapping[str, Any]], Any]
 
 class AllAllowed:
     """What E environments allow that never say it: everything. Told of each step by whoever steps them one by one.
+
+    Args:
+        name: Of the environment, for messages.
+        space: Of its actions.
 
     Attributes:
         now: Which actions are allowed in the observations that they show, [E, A]; None: all.
@@ -27,8 +35,18 @@ class AllAllowed:
     now: BoolArray | None = None
     after: BoolArray | None = None
 
-    def step(self, infos: Sequence[Mapping[str, Any]], over: Sequence[int]) -> None:
-        """All environments have taken a step, with these infos [E]; episodes are over where the numbers say."""
+    def __init__(self, name: str, space: Any) -> None:
+        self._name, self._space = name, space
+        self._has_looked = False
+
+    def told(self, index: int, info: Mapping[str, Any]) -> Any:
+        """What an environment says in a step that it has just taken, kept as it is then."""
+        if not self._has_looked:
+            self._has_looked = True
+            check_unheeded(self._name, self._space, info)
+
+    def step(self, told: Sequence[Any], over: Sequence[int]) -> None:
+        """All environments have taken a step and said this [E]; episodes are over where the numbers say."""
 
     def replay(self, index: int, info: Mapping[str, Any], ends: Sequence[Any]) -> None:
         """An environment has taken a step by itself, to be brought back to where it was."""
@@ -42,21 +60,25 @@ class ActionMasks(AllAllowed):
 
     Args:
         readers: Of each environment; see `mask_reader`.
+        name: Of the environment, for messages.
         space: Of their actions.
     """
 
     now: BoolArray
     after: BoolArray
 
-    def __init__(self, readers: Sequence[ReadMasks], space: Any) -> None:
+    def __init__(self, readers: Sequence[ReadMasks], name: str, space: Any) -> None:
+        super().__init__(name, space)
         self._readers = readers
-        self._space = space
         self.now = np.ones((len(readers), space.n), np.bool_)
         self.after = self.now
 
-    def step(self, infos: Sequence[Mapping[str, Any]], over: Sequence[int]) -> None:
+    def told(self, index: int, info: Mapping[str, Any]) -> Any:
         """See `AllAllowed`."""
-        told = [read(info) for read, info in zip(self._readers, infos, strict=True)]
+        return copy.copy(self._readers[index](info))  # others may write to the same array
+
+    def step(self, told: Sequence[Any], over: Sequence[int]) -> None:
+        """See `AllAllowed`."""
         self.now = self.after = checked_masks(told, np.isin(np.arange(len(told)), over), self._space)
 
     def replay(self, index: int, info: Mapping[str, Any], ends: Sequence[Any]) -> None:
@@ -85,16 +107,44 @@ def action_masks(envs: Sequence[Env], infos: Sequence[Mapping[str, Any]]) -> All
     readers = [mask_reader(env, info) for env, info in zip(envs, infos, strict=True)]
     known = [reader for reader in readers if reader is not None]
     if not known:
-        return AllAllowed()
+        nothing = AllAllowed(name_of(envs[0]), envs[0].action_space)
+        if any(ACTION_MASK in info for info in infos):
+            check_unheeded(name_of(envs[0]), envs[0].action_space, {ACTION_MASK: None})
+        return nothing
     if len(known) < len(readers):
         raise EnvironmentMismatchError(
             f"{len(known)} of {len(readers)} environments tell which actions they allow (info['action_mask'] or "
             "action_masks()): either all of them must, or none"
         )
-    masks = ActionMasks(known, envs[0].action_space)
+    masks = ActionMasks(known, name_of(envs[0]), envs[0].action_space)
     for index, info in enumerate(infos):
         masks.begin(index, info)
     return masks
+
+
+def check_unheeded(name: str, space: Any, info: Mapping[str, Any]) -> None:
+    """Looks at an info of an environment whose masks are not read.
+
+    Args:
+        name: Of the environment.
+        space: Of its actions.
+        info: Of a step; or of a reset, where its actions are not Discrete.
+
+    Raises:
+        EnvironmentMismatchError: It tells of Discrete actions which are allowed, and its reset() did not.
+    """
+    if ACTION_MASK not in info:
+        return
+    if isinstance(space, spaces.Discrete):
+        raise EnvironmentMismatchError(
+            f"step() of {name} tells which actions are allowed (info['action_mask']), and its first reset() did not: "
+            "put the mask into the info of both"
+        )
+    say_once(
+        _log,
+        f"{name} tells by info['action_mask'] which actions are allowed; masks are heeded where actions are Discrete, "
+        f"and these are {space}: any of them is taken",
+    )
 
 
 def mask_reader(env: Env, info: Mapping[str, Any]) -> ReadMasks | None:

@@ -48,6 +48,7 @@ class Answers:
         several = getattr(type(inner), "answers_per_agent", False)
         self.per_agent: tuple[int, ...] = (int(inner.num_agents),) if several else ()
         self._num_looks = 2  # at the first reset and the first step
+        self._spaces = (inner.action_space, inner.observation_space)
 
     def reset(self, seed: int) -> tuple[Array, Mapping[str, Any]]:
         """The first observation of an episode, and the info.
@@ -61,6 +62,7 @@ class Answers:
             explain(self.env, error)
             raise
         shown, info = _of_reset(self._name, answer)
+        self._check_same_spaces()
         obs = self._read.one(shown, "reset()")
         check_finite(self._name, obs)  # before anything acts upon it
         if self._num_looks:
@@ -89,8 +91,9 @@ class Answers:
         if type(info) is not dict:
             check_info(self._name, "step()", info)
         if self.per_agent:
-            return obs, self._each(reward, "reward"), self._each(terminated, "terminated"), bool(truncated), info
-        if not isinstance(reward, _PLAIN_REWARDS):
+            done, late = self._each(terminated, "terminated"), self._each(truncated, "truncated")
+            return obs, self._each(reward, "reward"), done, bool(np.all(done | late) and not np.all(done)), info
+        if type(reward) is not float:
             reward = one_reward(self._name, reward)
         if type(terminated) is not bool:
             terminated = _flag(self._name, "terminated", terminated)
@@ -99,13 +102,37 @@ class Answers:
         return obs, reward, terminated, truncated, info
 
     def _each(self, values: Any, what: str) -> Array:
-        array = np.asarray(values)
-        if array.shape not in ((), self.per_agent):
+        """One for all agents [], or one of each [n]."""
+        try:
+            array = np.asarray(values)
+        except ValueError:  # lists of unlike lengths
+            array = np.empty(0)
+        if array.size != 1 and array.shape != self.per_agent:
             raise EnvironmentMismatchError(
                 f"step() of {self._name} gave {what} of the shape {list(array.shape)}: give one for each of the "
                 f"{self.per_agent[0]} agents"
             )
-        return array
+        is_flag = what != "reward"
+        if array.dtype.kind not in ("biu" if is_flag else "biuf") or (is_flag and not np.isin(array, (0, 1)).all()):
+            wanted = "True or False" if is_flag else "a number"
+            raise EnvironmentMismatchError(
+                f"step() of {self._name} gave {described(values)} as {what}; it must be {wanted} for each of the agents"
+            )
+        array = array.astype(np.bool_) if is_flag else array
+        return array if array.shape == self.per_agent else array.reshape(())
+
+    def _check_same_spaces(self) -> None:
+        """Refuses an environment that has changed its spaces: networks and what is kept are of the former ones."""
+        inner: Any = self.env.unwrapped
+        for name, former in zip(("action", "observation"), self._spaces, strict=True):
+            now = getattr(inner, f"{name}_space", None)
+            if now is former or now == former or (name == "observation" and _as_wide(now, former)):
+                continue
+            hint = ", and tell by info['action_mask'] which actions are allowed" if name == "action" else ""
+            raise EnvironmentMismatchError(
+                f"reset() of {self._name} changed its {name} space from {former} to {now}, and one agent acts in "
+                f"all of its episodes: keep the widest one{hint}"
+            )
 
     def _look(self, obs: Array) -> None:
         """Says once where an observation is outside of the bounds of its space, which nothing here depends on."""
@@ -119,6 +146,12 @@ class Answers:
                 f"{self._name} shows {obs[outside].flat[0]:g}, which is outside of the bounds of its observation space "
                 f"{space}",
             )
+
+
+def _as_wide(one: Any, other: Any) -> bool:
+    """Whether observations of both are arrays of one shape and type; their bounds do not matter."""
+    boxes = isinstance(one, spaces.Box) and isinstance(other, spaces.Box)
+    return boxes and (one.shape, one.dtype) == (other.shape, other.dtype)
 
 
 def _of_reset(name: str, answer: Any) -> tuple[Any, Mapping[str, Any]]:
@@ -147,13 +180,15 @@ def one_reward(name: str, reward: Any) -> float:
     """The number that a reward is, also one in an array.
 
     Raises:
-        EnvironmentMismatchError: It is no number, or several.
+        EnvironmentMismatchError: It is no number, or several, or masked.
     """
     try:
+        if isinstance(reward, _PLAIN_REWARDS):
+            return float(reward)
         array = np.asarray(reward)
-    except ValueError:  # lists of unlike lengths
+    except (*MISTAKES, OverflowError, RuntimeError):  # lists of unlike lengths, 10**400, a tensor with a gradient
         array = np.empty(0)
-    if array.size != 1 or array.dtype.kind not in "biuf":
+    if array.size != 1 or array.dtype.kind not in "biuf" or np.ma.is_masked(reward):
         raise EnvironmentMismatchError(
             f"step() of {name} gave {described(reward)} as the reward; it must be one number, such as 1.0"
         )
@@ -172,6 +207,8 @@ def _flag(name: str, what: str, value: Any) -> bool:
 
 def described(value: Any) -> str:
     """What was given, in few words."""
+    if isinstance(value, int) and value.bit_length() > 1024:
+        return f"a whole number of {value.bit_length()} bits"
     if value is None or isinstance(value, bool | int | float | complex | str):
         return repr(value)[:40]
     if isinstance(value, np.ndarray):
@@ -244,6 +281,28 @@ def explain_vector(env: AnyVectorEnv, error: Exception) -> None:
             explain(one, error)
         finally:
             one.close()
+
+
+def check_arrays_are_new(env: AnyVectorEnv, name: str) -> None:
+    """Refuses environments that show the next episode in the very array of the last observation.
+
+    Gymnasium's vector environments keep that array as `final_obs` while the environment begins anew.
+    """
+    inner: Any = env.unwrapped
+    if not isinstance(inner, SyncVectorEnv | AsyncVectorEnv):
+        return
+    one = inner.env_fns[0]()
+    one.reset(seed=0)
+    last, *_ = one.step(one.action_space.sample())
+    first, _ = one.reset()
+    one.close()
+    pairs = zip(last.values(), first.values(), strict=True) if isinstance(last, dict) else [(last, first)]
+    if any(np.may_share_memory(np.asarray(before), np.asarray(after)) for before, after in pairs):
+        raise EnvironmentMismatchError(
+            f"{name} shows all observations in one array, and in AutoresetMode.SAME_STEP {type(inner).__name__} then "
+            "gives the first one of the next episode as the last one (final_obs): return copies from reset() and "
+            "step(), or take another autoreset mode"
+        )
 
 
 def check_spaces(env: Any) -> None:

@@ -21,8 +21,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from note_rl.environments.action_masks import ReadMasks, checked_masks, vector_mask_reader
-from note_rl.environments.answers import MISTAKES, explain_vector
+from note_rl.environments.action_masks import ReadMasks, check_unheeded, checked_masks, vector_mask_reader
+from note_rl.environments.answers import MISTAKES, check_arrays_are_new, explain_vector
 from note_rl.environments.base import AnyVectorEnv, as_the_space_has_it
 from note_rl.environments.goals import GoalLayout
 from note_rl.environments.in_process import check_number, in_single_precision
@@ -80,6 +80,7 @@ class ForeignVector(abc.ABC):
         self.action_mask: BoolArray | None = None
         self.next_action_mask: BoolArray | None = None
         self._read_masks: ReadMasks | None = None
+        self._has_looked = False  # for masks that are not read
         self._has_goals = goals is not None
         if goals is not None:
             self.observation_space = spaces.Box(-np.inf, np.inf, (goals.obs_size + goals.goal_size,), np.float32)
@@ -164,6 +165,9 @@ class ForeignVector(abc.ABC):
             self.counted[~self.alive] = 0.0
             terminated &= self.alive
             ended &= self.alive
+        if self._read_masks is None and not self._has_looked:
+            self._has_looked = True
+            check_unheeded(self.name, self.action_space, info)
         self._stepped(info, ended)
         previous = self.obs
         self.obs = self._move_on(obs, achieved, ended, info)
@@ -211,6 +215,8 @@ class ForeignVector(abc.ABC):
 class _SameStep(ForeignVector):
     """Already begun anew when step() returns; later episodes go on from each environment's own random numbers."""
 
+    _has_probed = False
+
     def _begin(self) -> Array:
         if not takes_seeds(self.env):
             return super()._begin()
@@ -247,6 +253,9 @@ class _SameStep(ForeignVector):
                 else np.asarray(last)[None]
             )
             seen, reached = self._seen(one, 1)
+            if not self._has_probed and np.array_equal(seen[0], now[index]):
+                self._has_probed = True
+                check_arrays_are_new(self.env, self.name)
             obs[index] = seen[0]
             if achieved is not None and reached is not None:
                 achieved[index] = reached[0]

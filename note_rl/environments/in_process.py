@@ -1,5 +1,6 @@
 """Environments stepped one after the other in this process."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -15,7 +16,7 @@ from note_rl.environments.training_only import RewardAsItIs, is_over
 from note_rl.environments.wrappers import wrapper_of
 from note_rl.errors import CheckpointError, EnvironmentMismatchError
 from note_rl.seeding import integer
-from note_rl.types import Array, BoolArray, FloatArray
+from note_rl.types import ACTION_MASK, Array, BoolArray, FloatArray
 
 
 class VectorEnvironment:
@@ -62,7 +63,11 @@ class VectorEnvironment:
         self.counted: FloatArray = np.zeros((len(self.envs), *self._per_agent))
         self._episode = [0] * len(self.envs)
         self._actions: list[list[Any]] = [[] for _ in self.envs]
-        first, infos = zip(*map(self._begin, range(len(self.envs))), strict=True)
+        first, infos = [], []
+        for index in range(len(self.envs)):
+            obs, info = self._begin(index)
+            first.append(np.array(obs))  # the next environment may write to the same array
+            infos.append({ACTION_MASK: copy.copy(info[ACTION_MASK])} if ACTION_MASK in info else {})
         self.obs: Array = np.stack(first)  # [E, *obs], what each environment shows now
         self._masks = action_masks(self.envs, infos)
 
@@ -106,12 +111,12 @@ class VectorEnvironment:
         terminated = np.zeros((num_envs, *self._per_agent), np.bool_)
         ended = np.zeros(num_envs, np.bool_)
         over = []
-        infos = []
+        told = []
         kept, given = self._to_env(action)
         for index, answers in enumerate(self._answers):
             next_obs[index], earned[index], done, truncated, info = answers.step(given[index])
             self._actions[index].append(kept[index])
-            infos.append(info)
+            told.append(self._masks.told(index, info))
             if self._per_agent:
                 terminated[index] = done
                 done = terminated[index].all()
@@ -124,7 +129,7 @@ class VectorEnvironment:
         if self._goals:
             self.achieved_goal = np.stack([goal.achieved_goal for goal in self._goals])
         previous, self.obs = self.obs, next_obs
-        self._masks.step(infos, over)
+        self._masks.step(told, over)
         if over:
             ended[over] = True
             self.obs = next_obs.copy()

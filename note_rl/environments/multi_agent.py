@@ -47,6 +47,7 @@ class JointEnvironment(gymnasium.Env[Array, Array]):
         if hasattr(env, "agent_iter"):
             raise EnvironmentMismatchError(_in_turn(type(env).__name__))
         self._side: _Parallel | _Lists = _Parallel(env) if hasattr(env, "possible_agents") else _Lists(env)
+        self.shown_name = self._side.name
         self.num_agents = len(self._side.action_spaces)
         self.metadata = dict(getattr(env, "metadata", None) or {})
         self.render_mode = getattr(env, "render_mode", None)
@@ -228,8 +229,8 @@ class _Lists:
         terminated = _broadcast(flags[0], number, np.bool_)
         ended = terminated | _broadcast(flags[1], number, np.bool_) if len(flags) == 2 else terminated
         over = bool(ended.all())
-        if isinstance(infos, Mapping) and infos.get("TimeLimit.truncated"):
-            terminated, over = np.zeros_like(terminated), True
+        late = _late(infos, number)
+        terminated, over = terminated & ~late, over or bool(late.all())
         self.gone |= terminated
         return self._seen(observations), _broadcast(reward, number, np.float64), terminated, over
 
@@ -288,6 +289,13 @@ def _as_list(given: Any) -> list[spaces.Space[Any]]:
     if isinstance(given, spaces.Tuple):
         return list(given.spaces)
     return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _late(infos: Any, number: int) -> Array:
+    """Of which agents [n] an info says that their end is one by a time limit: one for all, or one of each."""
+    listed = infos if isinstance(infos, list | tuple) else [infos]
+    late = [isinstance(info, Mapping) and bool(info.get("TimeLimit.truncated")) for info in listed]
+    return _broadcast(late if len(late) in (1, number) else any(late), number, np.bool_)
 
 
 def _broadcast(values: Any, number: int, dtype: type[np.generic]) -> Array:

@@ -19,6 +19,8 @@ def name_of(env: Any) -> str:
     """What messages call an environment: its id and its class, or its class alone."""
     inner = getattr(env, "unwrapped", env)
     spec = getattr(env, "spec", None)
+    if hasattr(inner, "shown_name"):  # one that stands for another
+        return str(inner.shown_name)
     return type(inner).__name__ if spec is None else f"{spec.id} ({type(inner).__name__})"
 
 
@@ -58,8 +60,10 @@ class ObservationReader:
     def _read(self, obs: Any, shape: tuple[int, ...], method: str) -> Array:
         try:
             array = np.asarray(obs)
-        except ValueError:  # lists of unlike lengths
+        except (TypeError, ValueError, RuntimeError):  # lists of unlike lengths, a tensor with a gradient
             array = np.empty(0, np.object_)
+        if isinstance(obs, np.ma.MaskedArray) and np.ma.is_masked(obs):
+            raise self._refusal(method, "gave an observation with masked entries", "fill them: obs.filled(0.0)")
         if array.dtype.kind not in _NUMBERS:
             raise self._refusal(method, f"gave {_kind(obs)} as an observation", "give an array of numbers")
         if array.shape != shape:
@@ -87,6 +91,14 @@ class ObservationReader:
         return EnvironmentMismatchError(
             f"{method} of {self._name} {what}{part}; its observation_space is {self._space}: {remedy}"
         )
+
+
+def _of_the_type(value: Any, space: spaces.Space[Any]) -> Any:
+    """A whole number, or an array of such, in the type of a space of whole numbers, if that holds it."""
+    if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind not in "iu" or space.dtype is None:
+        return value
+    cast = value.astype(space.dtype)
+    return cast if np.array_equal(cast, value) else value
 
 
 def _kind(obs: Any) -> str:
@@ -186,6 +198,8 @@ class FlatReader:
 
         def encode(value: Any, method: str) -> Array:
             known = np.asarray(value, space.dtype) if isinstance(value, list) else value
+            if not space.contains(known):
+                known = _of_the_type(known, space)
             if not space.contains(known):
                 raise EnvironmentMismatchError(
                     f"{method} of {self._name} gave {str(value)[:100]} in an observation{where}, which is not in its "
