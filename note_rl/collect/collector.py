@@ -10,12 +10,15 @@ from note_rl.collect.contract import check_allowed, check_answers
 from note_rl.collect.rows import Rows
 from note_rl.environments import Environments
 from note_rl.environments.frames import FrameStack
+from note_rl.environments.long_episodes import say_if_none_ends
 from note_rl.environments.observations import all_finite, check_finite, check_return
 from note_rl.errors import CheckpointError
 from note_rl.learners.recurrence import RecurrentState
 from note_rl.policy import Policy
 from note_rl.settings import Settings
 from note_rl.types import Array, Episode, FloatArray, Steps, nested, under
+
+_WAITS = "what comes next waits for the end of one: train_freq (buffer.train_freq) says after how many steps to learn"
 
 
 class Collector(Collecting):
@@ -92,6 +95,8 @@ class Collector(Collecting):
             rows.add(row, envs.alive)
             self._earned.append(envs.counted)
             self._starts = ended
+            if num_steps is None:
+                say_if_none_ends(len(rows), _WAITS)
             if envs.alive is not None:
                 self._length -= ~envs.alive
                 self._starts = ended | ~envs.alive

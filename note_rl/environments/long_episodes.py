@@ -1,4 +1,4 @@
-"""Episodes of evaluations end, also in environments that never end them."""
+"""Episodes of evaluations end, also in environments that never end them; training says that it waits."""
 
 import logging
 from typing import Any
@@ -45,6 +45,19 @@ class LongEpisodes(gymnasium.Wrapper[Any, Any, Any, Any]):
         )
         obs, reward, terminated, _, info = answer
         return obs, reward, terminated, True, info
+
+
+def say_if_none_ends(num_steps: int, what_waits: str) -> None:
+    """Says once that no episode has ended in `LONG` steps of training.
+
+    Args:
+        num_steps: Of each environment since one has ended.
+        what_waits: For an end, and how to do without, for the message.
+    """
+    if num_steps >= LONG:
+        say_once(
+            _log, f"no episode of training has ended in {LONG:,} steps of each environment, and {what_waits}; {_REMEDY}"
+        )
 
 
 def limited(env: Any) -> Any:

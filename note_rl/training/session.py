@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from note_rl.environments.long_episodes import say_if_none_ends
 from note_rl.errors import DivergedError
 from note_rl.replay.experience import Clock
 from note_rl.settings import Budget
@@ -98,12 +99,14 @@ class Session:
     _episode_steps: list[int] = field(default_factory=list)
     _losses: list[float] = field(default_factory=list)
     _unannounced: int | None = 0  # episode whose beginning nobody has been told of
+    _last_end: int = 0  # environment steps at the end of the last episode, or at the beginning of the call
     _began: float = field(default_factory=time.perf_counter)
     _timed: float = field(default_factory=time.perf_counter)  # until when the history knows of the time spent
 
     def __post_init__(self) -> None:
         """Notes where the call begins."""
         of_a_life = self.budget.total_steps is not None
+        self._last_end = self.clock.num_env_steps
         self.beginning = Clock() if of_a_life else replace(self.clock, progress=self.progress)
 
     @property
@@ -145,6 +148,7 @@ class Session:
         number = len(self._returns)
         self._returns.append(episode.return_)
         self._episode_steps.append(end.num_env_steps)
+        self._last_end = end.num_env_steps
         self.history.note_episode(episode.return_, end.num_env_steps)
         self._lengths.append(episode.length)
         self.recent.add(episode.return_)
@@ -154,6 +158,15 @@ class Session:
         self._unannounced = number + 1
         if self.stop_reason is None:
             self._announce_episode(end.num_env_steps)
+
+    def note_steps(self, num_envs: int) -> None:
+        """Says once that episodes are counted and none ends, after steps of this number of environments."""
+        wanted = self.budget.episodes
+        if wanted is not None:
+            say_if_none_ends(
+                (self.clock.num_env_steps - self._last_end) // num_envs,
+                f"train(episodes={wanted}) goes on until {wanted} have: total_steps= ends it without",
+            )
 
     def note_phase(self, loss: float) -> None:
         """A phase has trained with this mean loss; nan: it has none."""

@@ -32,6 +32,7 @@ from tuner.trial.reporter import Reporter
 _log = logging.getLogger(__name__)
 
 LOG_INTERVAL_S = 1.0
+SIGN_OF_LIFE_S = 5.0  # within an evaluation
 EVALUATION_METRIC = "eval/mean_return"
 TARGET_REWARD, EARLY_STOPPING = "target_reward", "early_stopping"
 """Reasons of a run to end before its budget does."""
@@ -211,6 +212,7 @@ class EvaluationGrid(Callback):
         self._total_steps = run.config.training.total_steps
         self._passed = self._num_passed(run.agent.num_env_steps)
         self._training = False
+        self._last_sign = time.monotonic()
 
     def _num_passed(self, num_env_steps: int) -> int:
         return min(num_env_steps * self._num_points // self._total_steps, self._num_points)
@@ -299,7 +301,18 @@ class EvaluationGrid(Callback):
             with self._checkpoint.clock.halted():
                 self._evaluate(range(self._passed + 1, due + 1), num_env_steps)
             self._passed = due
+        self._sign_of_life()
+
+    def _sign_of_life(self) -> None:
+        self._last_sign = time.monotonic()
         self._reporter.alive(min(self._run.agent.num_env_steps / self._total_steps, 1.0))
+
+    def _goes_on(self) -> None:
+        """Before each step of an evaluation, which may take longer than a trial may be silent."""
+        if time.monotonic() - self._last_sign >= SIGN_OF_LIFE_S:
+            self._sign_of_life()
+        else:
+            self._reporter.check()
 
     def _evaluate(self, points: Sequence[int], num_env_steps: int) -> None:
         known = dict(self._reporter.reported)
@@ -326,7 +339,7 @@ class EvaluationGrid(Callback):
         config, agent = self._run.config.evaluation, self._run.agent
         seed = integer(self._run.config.seed, "evaluation", point)
         acting_in = acting_by(agent, config.policy, config.eps, seed) or agent.greedy_in
-        checked = checking(acting_in, self._reporter.check)
+        checked = checking(acting_in, self._goes_on)
         evaluation = agent.evaluate(config.num_episodes, seed=seed, acting_in=checked)
         self._best.offer(evaluation, seed)
         return {EVALUATION_METRIC: evaluation.mean, "eval/mean_length": float(np.mean(evaluation.lengths))}

@@ -7,9 +7,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
+from note_rl.agents.pytorch import DQN
 from note_rl.collect.collector import Collector
 from note_rl.collect.evaluation import Greedy, evaluate
 from note_rl.environments import Environments, VectorEnvironment, as_the_space_has_it, flat_observations
@@ -26,6 +28,7 @@ from tests.note_rl.environments.odd_environments import (
     WholeActions,
     WholeAtFirst,
 )
+from tests.note_rl.frameworks import frameworks
 
 Make = Callable[[], gymnasium.Env[Any, Any]]
 
@@ -381,6 +384,47 @@ def test_a_time_limit_is_heeded_however_long(short: pytest.LogCaptureFixture) ->
     assert result.lengths.tolist() == [45, 45]
     assert evaluate(first, Plain, 2, seed=0).lengths.tolist() == [10, 10]
     assert short.text == ""
+
+
+class EnoughError(Exception):
+    """Ends what would not end."""
+
+
+class Stuck(Endless):
+    """Ends everything at its 60th step."""
+
+    def step(self, action: Any) -> Any:
+        if self.t == 60:
+            raise EnoughError
+        return super().step(action)
+
+
+@pytest.mark.parametrize("framework", frameworks())
+@pytest.mark.parametrize(
+    ("budget", "settings", "said"),
+    [
+        ({"episodes": 3}, {"train_freq": 8}, "train(episodes=3) goes on until 3 have: total_steps="),
+        ({"total_steps": 30}, {}, "waits for the end of one: train_freq (buffer.train_freq) says after how many steps"),
+    ],
+    ids=["episodes", "phases"],
+)
+def test_training_that_waits_for_the_end_of_an_episode_says_so(
+    short: pytest.LogCaptureFixture, framework: Any, budget: Any, settings: Any, said: str
+) -> None:
+    agent = framework.agents.DQN(hidden_size=4, env=Stuck)
+    agent.set(policy=EpsGreedyQPolicy(0.5), num_envs=2, learning_starts=1000, seed=0, **settings)
+    with pytest.raises(EnoughError):
+        agent.train(optimizer=framework.optimizers.adam(agent.param), p=0, **budget)
+    assert short.text.count("no episode of training has ended in 20 steps of each environment, and") == 1
+    assert said in short.text
+
+
+@pytest.mark.parametrize(("env", "budget"), [(Endless, {"total_steps": 100}), (Plain, {"episodes": 12})])
+def test_training_that_waits_for_nothing_says_nothing(short: pytest.LogCaptureFixture, env: Any, budget: Any) -> None:
+    agent = DQN(hidden_size=4, env=env)
+    agent.set(policy=EpsGreedyQPolicy(0.5), num_envs=2, learning_starts=1000, train_freq=8, seed=0)
+    agent.train(torch.optim.Adam(agent.param), p=0, **budget)
+    assert "no episode" not in short.text
 
 
 def test_what_is_outside_of_the_bounds_is_said_once(short: pytest.LogCaptureFixture) -> None:

@@ -241,6 +241,22 @@ def test_episodes_are_on_disk_before_the_checkpoint_that_is_behind_them(
     assert len(on_disk[-1][1]) > 5
 
 
+def test_an_evaluation_that_takes_long_gives_signs_of_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def counted(folder: str) -> Stopping:
+        reporter = Stopping()
+        reporter.checks_left = 10**6
+        assert attempt(config_of("dqn", "torch"), tmp_path / folder, reporter, math.inf)
+        return reporter
+
+    short = counted("short")
+    num_steps = 10**6 - short.checks_left - 1  # of evaluations; once it is looked while the run is built
+    monkeypatch.setattr("tuner.runs.training.SIGN_OF_LIFE_S", 0.0)
+    long = counted("long")
+    assert num_steps > 50
+    assert long.calls.count("alive") == short.calls.count("alive") + num_steps
+    assert long.reported == short.reported
+
+
 class Endless(Plain):
     """Never ends; sends SIGTERM to this process in the middle of the first evaluation."""
 
