@@ -16,6 +16,7 @@ from note_rl.environments.training_only import RewardAsItIs, is_over
 from note_rl.environments.wrappers import wrapper_of
 from note_rl.errors import CheckpointError, EnvironmentMismatchError
 from note_rl.seeding import integer
+from note_rl.support.precision import in_single_precision
 from note_rl.types import ACTION_MASK, Array, BoolArray, FloatArray
 
 
@@ -179,12 +180,6 @@ class VectorEnvironment:
         """Closes every environment."""
         for env in self.envs:
             env.close()
-
-
-def in_single_precision(rewards: FloatArray) -> FloatArray:
-    """Rewards as they are learned from; what is too large becomes infinite, which the collector refuses."""
-    with np.errstate(over="ignore"):
-        return rewards.astype(np.float32)
 
 
 class WithSpaces(Protocol):

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium
-import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import AtariPreprocessing
@@ -24,6 +23,7 @@ from note_rl.environments.single import copied, first_of, single_factory
 from note_rl.environments.training_only import RewardAsItIs
 from note_rl.environments.wrappers import wrapper_of
 from note_rl.errors import EnvironmentMismatchError
+from note_rl.support.precision import OTHER_BOUNDS, are_finite
 
 _EXTRAS = {"gymnasium_robotics": "robotics", "mpe2": "marl", "ale_py": "atari", "cv2": "atari", "minatar": "minatar"}
 """Of this project, which bring packages of environments."""
@@ -176,12 +176,30 @@ def flat_observations(env: Env) -> Env:
     """
     if hasattr(env, "possible_agents") or isinstance(getattr(env, "action_space", None), list | tuple):
         raise EnvironmentMismatchError(f"{type(env).__name__} is for several agents: add MARL=True to set()")
+    if not isinstance(env, gymnasium.Env):
+        raise EnvironmentMismatchError(
+            f"{type(env).__name__} is no environment: its class does not derive from gymnasium.Env{_OF_SEVERAL}"
+        )
     check_spaces(env)
-    if isinstance(env.observation_space, spaces.Box) and env.observation_space.shape:
+    space = env.observation_space
+    if space.is_np_flattenable and _num_numbers(space) == 0:
+        raise EnvironmentMismatchError(
+            f"{_name_of(env)} has the observation space {space}, which holds no number, and an agent acts by what it "
+            "sees: where nothing is to be seen, show a constant, such as Box(0.0, 1.0, (1,))"
+        )
+    if isinstance(space, spaces.Box) and space.shape:
         return env
-    if goal_spaces(env.observation_space) is not None:
+    if goal_spaces(space) is not None:
         return GoalObservation(env)
     return FlatObservation(env)
+
+
+def _num_numbers(space: spaces.Space[Any]) -> int:
+    """How many a flat observation of it has."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        parts = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+        return sum(map(_num_numbers, parts))
+    return spaces.flatdim(space)
 
 
 def as_factory(env: EnvLike) -> MakeEnv:
@@ -207,8 +225,11 @@ def as_factory(env: EnvLike) -> MakeEnv:
         return lambda: _single(env())
     raise EnvironmentMismatchError(
         f"env must be an environment, an id, a list or a factory, got {type(env).__name__}"
-        + ("; if several agents act in it, add MARL=True to set()" if hasattr(env, "step") else "")
+        + (f", whose class does not derive from gymnasium.Env{_OF_SEVERAL}" if hasattr(env, "step") else "")
     )
+
+
+_OF_SEVERAL = "; if several agents act in it, add MARL=True to set()"
 
 
 def _like(env: Env) -> Env:
@@ -306,10 +327,9 @@ def bounded_actions(env: Env, agent: str) -> spaces.Box:
             f"{agent} chooses vectors of numbers, but {_name_of(env)} has the action space {env.action_space}; "
             "take an environment with continuous actions (env=pendulum)"
         )
-    if not np.isfinite([env.action_space.low, env.action_space.high]).all():
+    if not are_finite(env.action_space.low, env.action_space.high):
         raise EnvironmentMismatchError(
-            f"{agent} needs actions with finite bounds, but {_name_of(env)} has {env.action_space}; wrap it with "
-            "gymnasium.wrappers.RescaleAction"
+            f"{agent} needs actions with finite bounds, but {_name_of(env)} has {env.action_space}: {OTHER_BOUNDS}"
         )
     return env.action_space
 

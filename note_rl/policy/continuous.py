@@ -11,6 +11,7 @@ from note_rl.errors import AgentContractError, EnvironmentMismatchError, Setting
 from note_rl.policy.base import Policy
 from note_rl.policy.noise import NoiseProcess
 from note_rl.support.checking import Count
+from note_rl.support.precision import OTHER_BOUNDS, are_finite, in_single_precision
 from note_rl.types import Array, FloatArray, IntArray, nested, under
 
 LOG_STD_RANGE = (-20.0, 2.0)
@@ -42,11 +43,12 @@ class ContinuousPolicy(Policy):
                 "an agent that chooses among actions (agent=dqn, ppo, a2c, trpo, acer; in Python, SoftmaxPolicy or "
                 "EpsGreedyQPolicy), or an environment with continuous actions (env=pendulum)"
             )
-        self._bounds = (action_space.low.astype(np.float32), action_space.high.astype(np.float32))
-        if self._needs_bounds() and not np.isfinite(self._bounds).all():
+        low, high = action_space.low, action_space.high
+        self._bounds = (in_single_precision(low), in_single_precision(high))
+        if self._needs_bounds() and not are_finite(low, high):
             raise EnvironmentMismatchError(
-                f"{type(self).__name__} needs actions with finite bounds, but the environment takes {action_space}; "
-                "wrap it with gymnasium.wrappers.RescaleAction, or use GaussianPolicy"
+                f"{type(self).__name__} needs actions with finite bounds, but the environment takes {action_space}: "
+                f"{OTHER_BOUNDS}"
             )
 
     def num_answers(self, action_space: Any) -> int | None:

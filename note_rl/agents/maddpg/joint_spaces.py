@@ -10,6 +10,7 @@ from gymnasium import spaces
 from note_rl.environments import as_factory
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import EnvironmentMismatchError
+from note_rl.support.precision import are_finite
 from note_rl.types import BoolArray, FloatArray
 
 
@@ -51,6 +52,8 @@ def joint_spaces(env: Any, agent: str) -> JointSpaces:
         allowed = np.arange(action.nvec.max()) < action.nvec[:, None]
         return JointSpaces(num_agents, math.prod(shape), allowed, None, None)
     assert isinstance(action, spaces.Box)
-    if not (np.isfinite(action.low).all() and np.isfinite(action.high).all()):
-        raise EnvironmentMismatchError(f"{agent} needs actions with finite bounds, but the environment takes {action}")
+    if not are_finite(action.low, action.high):
+        raise EnvironmentMismatchError(
+            f"{agent} needs actions with finite bounds in single precision, but the environment takes {action}"
+        )
     return JointSpaces(num_agents, math.prod(shape), None, action.low, action.high)

@@ -13,6 +13,7 @@ from note_rl.environments.frames import FEWEST_PIXELS, channels_first, stacked_s
 from note_rl.environments.packing import observed_shape
 from note_rl.errors import EnvironmentMismatchError, say_once
 from note_rl.support.checking import Count
+from note_rl.support.precision import in_single_precision
 from note_rl.types import FloatArray
 
 _log = logging.getLogger(__name__)
@@ -200,7 +201,8 @@ def channels_last(obs_shape: tuple[int, ...]) -> tuple[int, ...]:
 def _box_spaces(env: Env, box: spaces.Box, frame_stack: int) -> ContinuousSpaces:
     size = math.prod(box.shape)
     shape = stacked_shape(_obs_shape(env), frame_stack)
-    return ContinuousSpaces(shape, box.low.reshape(size).astype(np.float32), box.high.reshape(size).astype(np.float32))
+    low, high = (in_single_precision(bound.reshape(size)) for bound in (box.low, box.high))
+    return ContinuousSpaces(shape, low, high)
 
 
 def _obs_shape(env: Env) -> tuple[int, ...]:

@@ -10,11 +10,14 @@ import torch
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
+from note_rl.agents.pytorch import DQN
 from note_rl.environments import VectorEnvironment, flat_observations
 from note_rl.environments.gymnasium_vector import foreign_environments
 from note_rl.environments.multi_agent import JointEnvironment
 from note_rl.errors import EnvironmentMismatchError
+from note_rl.policy import SquashedGaussianPolicy
 from tests.note_rl.environments.odd_environments import Plain
+from tests.note_rl.frameworks import frameworks
 
 ONE_ARRAY = np.zeros(3, np.float32)
 ONE_INFO = {"action_mask": np.zeros(3, np.int8)}
@@ -313,3 +316,60 @@ class Tagged(Plain):
 def test_whole_numbers_of_another_type_are_members_of_their_space() -> None:
     envs = VectorEnvironment([flat_observations(Tagged())], seed=0)
     assert envs.obs.tolist() == [[0, 0, 1, 0, 1, 0, 0, 1]]
+
+
+NOTHING = [
+    spaces.Box(-1, 1, (0,)),
+    spaces.Dict({}),
+    spaces.Tuple(()),
+    spaces.Dict({"a": spaces.Box(-1, 1, (2, 0)), "b": spaces.Dict({})}),
+]
+
+
+@pytest.mark.parametrize("framework", frameworks())
+@pytest.mark.parametrize("space", NOTHING, ids=str)
+def test_observations_without_a_number_are_refused(framework: Any, space: Any) -> None:
+    env = Plain()
+    env.observation_space = space
+    with pytest.raises(EnvironmentMismatchError, match=r"Plain has the observation space .*, which holds no number"):
+        framework.agents.DQN(env=env)
+
+
+class OfNoKind:
+    """Steps as an environment does, and is none of Gymnasium's."""
+
+    observation_space, action_space = spaces.Box(-1, 1, (3,), np.float32), spaces.Discrete(2)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        return np.zeros(3, np.float32), 0.0, True, False, {}
+
+
+@pytest.mark.parametrize("env", [OfNoKind, OfNoKind()], ids=["class", "object"])
+def test_what_is_no_environment_of_gymnasium_is_refused(env: Any) -> None:
+    with pytest.raises(EnvironmentMismatchError, match=r"OfNoKind.* class does not derive from gymnasium\.Env"):
+        DQN(env=env)
+
+
+TOO_WIDE = [
+    spaces.Box(0.0, np.inf, (2,)),
+    spaces.Box(-1e300, 1e300, (2,), np.float64),
+    spaces.Box(-3e38, 3e38, (2,), np.float64),
+]
+
+
+@pytest.mark.parametrize("framework", frameworks())
+@pytest.mark.parametrize("space", TOO_WIDE, ids=str)
+def test_bounds_that_single_precision_does_not_hold_are_refused_with_what_helps(framework: Any, space: Any) -> None:
+    env = Plain()
+    env.action_space = space
+    for name in ("DDPG", "TD3", "SAC"):
+        with pytest.raises(EnvironmentMismatchError, match=rf"{name} needs .* finite bounds.*TransformAction"):
+            getattr(framework.agents, name)(env=env)
+    framework.agents.PPO(env=env)
+    with pytest.raises(EnvironmentMismatchError, match=r"finite bounds.*TransformAction"):
+        SquashedGaussianPolicy().bind(space, 1)
+    narrow = gymnasium.wrappers.TransformAction(env, lambda action: action, spaces.Box(-1, 1, (2,)))  # as it says
+    getattr(framework.agents, name)(env=narrow)
