@@ -4,9 +4,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 from note_rl.agents.shared.cfg_files import read_cfg
 from note_rl.agents.shared.keras import layered as in_keras
@@ -158,10 +160,8 @@ def test_agents_begin_orthogonal_where_nothing_is_said(framework: Any) -> None:
     np.testing.assert_allclose(np.linalg.norm(kernels(framework, agent.critic)[-1]), 1.0, rtol=1e-4)
 
 
-class Picture:
+class Picture(gymnasium.Env[Any, Any]):
     """Of 8 x 8 pixels, with two actions."""
-
-    from gymnasium import spaces
 
     observation_space = spaces.Box(0.0, 1.0, (8, 8, 1), np.float32)
     action_space = spaces.Discrete(2)
@@ -171,8 +171,6 @@ class Picture:
 
     def step(self, action: Any) -> Any:
         return np.zeros((8, 8, 1), np.float32), 1.0, False, False, {}
-
-    def close(self) -> None: ...
 
 
 def shared(framework: Any, name: str = "PPO", **told: Any) -> Any:
