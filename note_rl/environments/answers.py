@@ -14,6 +14,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
+from note_rl.environments.action_masks import mask_reader
 from note_rl.environments.base import AnyVectorEnv, Env
 from note_rl.environments.observations import ObservationReader, check_finite, name_of
 from note_rl.errors import EnvironmentMismatchError, say_once
@@ -292,8 +293,10 @@ def check_arrays_are_new(env: AnyVectorEnv, name: str) -> None:
     if not isinstance(inner, SyncVectorEnv | AsyncVectorEnv):
         return
     one = inner.env_fns[0]()
-    one.reset(seed=0)
-    last, *_ = one.step(one.action_space.sample())
+    _, info = one.reset(seed=0)
+    read = mask_reader(one, info)
+    mask = () if read is None else (np.asarray(read(info), np.int8),)
+    last, *_ = one.step(one.action_space.sample(*mask))
     first, _ = one.reset()
     one.close()
     pairs = zip(last.values(), first.values(), strict=True) if isinstance(last, dict) else [(last, first)]
