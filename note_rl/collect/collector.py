@@ -11,7 +11,7 @@ from note_rl.collect.rows import Rows
 from note_rl.environments import Environments
 from note_rl.environments.frames import FrameStack
 from note_rl.environments.long_episodes import say_if_none_ends
-from note_rl.environments.observations import all_finite, check_finite, check_return
+from note_rl.environments.observations import check_finite, check_rewards
 from note_rl.errors import CheckpointError
 from note_rl.learners.recurrence import RecurrentState
 from note_rl.policy import Policy
@@ -107,8 +107,7 @@ class Collector(Collecting):
         steps = rows.take()
         check_finite(envs.name, steps.obs)
         check_finite(envs.name, steps.next_obs)
-        if not all_finite(steps.reward):  # in single precision
-            check_return(envs.name, float(steps.reward.sum()))
+        check_rewards(envs.name, steps.reward)  # in single precision
         return steps, episodes
 
     def _settle(self) -> None:
@@ -116,8 +115,7 @@ class Collector(Collecting):
         if self._earned:
             single = len(self._earned) == 1
             earned = self._earned[0][None] if single else np.stack(self._earned)  # [T, E] or [T, E, n]
-            if not all_finite(earned):
-                check_return(self.envs.name, float(earned.sum()))
+            check_rewards(self.envs.name, earned)
             earned = earned if earned.ndim == 2 else earned.sum(axis=-1)
             if single:
                 self._return = self._return + earned[0]

@@ -22,7 +22,7 @@ from note_rl.environments import (
 )
 from note_rl.environments.frames import FrameStack
 from note_rl.environments.long_episodes import limited
-from note_rl.environments.observations import check_finite, check_return, name_of
+from note_rl.environments.observations import check_finite, check_rewards, name_of
 from note_rl.environments.wrappers import wrapper_of
 from note_rl.errors import say_once
 from note_rl.learners.recurrence import RecurrentState
@@ -180,7 +180,7 @@ def _play(choose: Choose, envs: Environments, num_episodes: int) -> Evaluation:
         total += envs.counted if envs.counted.ndim == 1 else envs.counted.sum(axis=-1)
         steps += 1
         for index in np.flatnonzero(starts):
-            check_return(envs.name, total[index])
+            check_rewards(envs.name, total[index])
             returns[index].append(float(total[index]))
             lengths[index].append(int(steps[index]))
             total[index], steps[index] = 0.0, 0

@@ -15,7 +15,7 @@ from note_rl.collect.evaluation import Greedy
 from note_rl.environments import Env, as_the_space_has_it, flat_observations
 from note_rl.environments.action_masks import truth_values
 from note_rl.environments.frames import FrameStack
-from note_rl.environments.observations import ObservationReader, check_finite
+from note_rl.environments.observations import ObservationReader, check_finite, id_of
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.learners.declarations import is_recurrent
 from note_rl.learners.recurrence import RecurrentState, State, check_given
@@ -84,7 +84,7 @@ class Predictor:
     def __init__(self, agent: Any, env: Env, rng: np.random.Generator) -> None:
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self._agent, self._rng = agent, rng
-        self._name = "the environment" if env.spec is None else env.spec.id
+        self._name = id_of(env) or "the environment"
         self._flat = flat_observations(env)
         self._acting: dict[bool, Greedy | Exploring] = {}  # by whether without exploration
         self._num = 0  # observations in the last call
@@ -106,10 +106,10 @@ class Predictor:
             episode_start: Which are the first of their episode, one or [E]; None: the first call begins one, later
                 ones go on with it.
             deterministic: Without exploration; False: exploring as at the end of training.
-            action_masks: Which actions are allowed, [A] or [E, A]; None: all.
+            action_masks: Which of Discrete actions are allowed, [A] or [E, A]; None: all.
 
         Raises:
-            EnvironmentMismatchError: Observations of another shape.
+            EnvironmentMismatchError: Observations of another shape, or masks that are none.
             SettingsError: A state of another shape.
         """
         obs, is_single = self._batch(observation)
@@ -145,7 +145,9 @@ class Predictor:
 
     def _masks(self, told: Any, number: int) -> BoolArray:
         if not isinstance(self.action_space, spaces.Discrete):
-            return np.asarray(told, np.bool_).reshape(number, -1)
+            raise EnvironmentMismatchError(
+                f"action_masks are for Discrete actions, and {self._name} takes {self.action_space}: leave them out"
+            )
         rows = list(told) if np.iterable(told) else [told]
         rows = [rows] if rows and np.ndim(rows[0]) == 0 else rows  # one mask
         masks = truth_values(rows, number, self.action_space, "action_masks")

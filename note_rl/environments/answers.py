@@ -49,7 +49,7 @@ class Answers:
         several = getattr(type(inner), "answers_per_agent", False)
         self.per_agent: tuple[int, ...] = (int(inner.num_agents),) if several else ()
         self._num_looks = 2  # at the first reset and the first step
-        self._spaces = (inner.action_space, inner.observation_space)
+        self._spaces = _spaces_of(inner)
 
     def reset(self, seed: int) -> tuple[Array, Mapping[str, Any]]:
         """The first observation of an episode, and the info.
@@ -124,9 +124,9 @@ class Answers:
 
     def _check_same_spaces(self) -> None:
         """Refuses an environment that has changed its spaces: networks and what is kept are of the former ones."""
-        inner: Any = self.env.unwrapped
-        for name, former in zip(("action", "observation"), self._spaces, strict=True):
-            now = getattr(inner, f"{name}_space", None)
+        for name, former, now in zip(
+            ("action", "observation"), self._spaces, _spaces_of(self.env.unwrapped), strict=True
+        ):
             if now is former or now == former or (name == "observation" and _as_wide(now, former)):
                 continue
             hint = ", and tell by info['action_mask'] which actions are allowed" if name == "action" else ""
@@ -149,10 +149,20 @@ class Answers:
             )
 
 
+def _spaces_of(inner: Any) -> tuple[Any, Any]:
+    """Of actions and observations, before any wrapper; None where only a wrapper has one."""
+    return getattr(inner, "action_space", None), getattr(inner, "observation_space", None)
+
+
 def _as_wide(one: Any, other: Any) -> bool:
-    """Whether observations of both are arrays of one shape and type; their bounds do not matter."""
-    boxes = isinstance(one, spaces.Box) and isinstance(other, spaces.Box)
-    return boxes and (one.shape, one.dtype) == (other.shape, other.dtype)
+    """Whether observations of both have arrays of the same shapes and types; their bounds do not matter."""
+    if isinstance(one, spaces.Dict) and isinstance(other, spaces.Dict):
+        return list(one) == list(other) and all(_as_wide(one[key], other[key]) for key in one)
+    if isinstance(one, spaces.Tuple) and isinstance(other, spaces.Tuple):
+        return len(one) == len(other) and all(map(_as_wide, one, other))
+    if isinstance(one, spaces.Box) and isinstance(other, spaces.Box):
+        return (one.shape, one.dtype) == (other.shape, other.dtype)
+    return bool(one == other)
 
 
 def _of_reset(name: str, answer: Any) -> tuple[Any, Mapping[str, Any]]:
@@ -293,12 +303,14 @@ def check_arrays_are_new(env: AnyVectorEnv, name: str) -> None:
     if not isinstance(inner, SyncVectorEnv | AsyncVectorEnv):
         return
     one = inner.env_fns[0]()
-    _, info = one.reset(seed=0)
-    read = mask_reader(one, info)
-    mask = () if read is None else (np.asarray(read(info), np.int8),)
-    last, *_ = one.step(one.action_space.sample(*mask))
-    first, _ = one.reset()
-    one.close()
+    try:
+        _, info = one.reset(seed=0)
+        read = mask_reader(one, info)
+        mask = () if read is None else (np.asarray(read(info), np.int8),)
+        last, *_ = one.step(one.action_space.sample(*mask))
+        first, _ = one.reset()
+    finally:
+        one.close()
     pairs = zip(last.values(), first.values(), strict=True) if isinstance(last, dict) else [(last, first)]
     if any(np.may_share_memory(np.asarray(before), np.asarray(after)) for before, after in pairs):
         raise EnvironmentMismatchError(

@@ -17,7 +17,7 @@ from note_rl.environments.base import AnyVectorEnv, Env
 from note_rl.environments.env_pool import PREFIX, single_pool
 from note_rl.environments.goals import GoalObservation, goal_spaces
 from note_rl.environments.in_process import difference
-from note_rl.environments.observations import FlatObservation
+from note_rl.environments.observations import FlatObservation, id_of
 from note_rl.environments.several import several
 from note_rl.environments.single import copied, first_of, single_factory
 from note_rl.environments.training_only import RewardAsItIs
@@ -335,4 +335,4 @@ def bounded_actions(env: Env, agent: str) -> spaces.Box:
 
 
 def _name_of(env: Env) -> str:
-    return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+    return id_of(env) or type(env.unwrapped).__name__

@@ -1,6 +1,5 @@
 """Observations as arrays of the shape and type that their space says, and what cannot be made such an array."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -15,13 +14,19 @@ from note_rl.types import Array
 _NUMBERS = "biuf"  # kinds of NumPy types that are real numbers
 
 
+def id_of(env: Any) -> str | None:
+    """The id of an environment, None where it has none; anybody may keep something else as `spec`."""
+    told = getattr(getattr(env, "spec", None), "id", None)
+    return told if isinstance(told, str) else None
+
+
 def name_of(env: Any) -> str:
     """What messages call an environment: its id and its class, or its class alone."""
     inner = getattr(env, "unwrapped", env)
-    spec = getattr(env, "spec", None)
+    env_id = id_of(env)
     if hasattr(inner, "shown_name"):  # one that stands for another
         return str(inner.shown_name)
-    return type(inner).__name__ if spec is None else f"{spec.id} ({type(inner).__name__})"
+    return type(inner).__name__ if env_id is None else f"{env_id} ({type(inner).__name__})"
 
 
 class ObservationReader:
@@ -128,9 +133,9 @@ def check_finite(name: str, obs: Array) -> None:
     )
 
 
-def check_return(name: str, total: float) -> None:
-    """Refuses the return of an episode that is nan or infinite (EnvironmentMismatchError)."""
-    if not math.isfinite(total):
+def check_rewards(name: str, rewards: Array) -> None:
+    """Refuses rewards, or sums of them, with nan or infinity among them (EnvironmentMismatchError)."""
+    if not all_finite(rewards):
         raise EnvironmentMismatchError(
             f"step() of {name} gave None, nan or infinity as a reward, or a number beyond 3.4e38: it must give a "
             "number that is finite in single precision in every step"

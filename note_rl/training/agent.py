@@ -165,13 +165,13 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
                 from before it. Only a recurrent agent, or one that is shown several frames together, needs it; None:
                 the first call (of a recurrent agent: one without a state) begins an episode, others go on with it.
             deterministic: Without exploration, as agents are evaluated; False: exploring as at the end of training.
-            action_masks: Which actions are allowed, [A] or [E, A]; None: all.
+            action_masks: Which of Discrete actions are allowed, [A] or [E, A]; None: all.
 
         Returns:
             An action, or [E, ...] actions, as `env.step` takes them; and the state, None of an agent without one.
 
         Raises:
-            EnvironmentMismatchError: Observations of another shape.
+            EnvironmentMismatchError: Observations of another shape, or masks that are none.
             SettingsError: Several agents act, or exploration is asked for before set() was told any.
         """
         if self._multi_agent:

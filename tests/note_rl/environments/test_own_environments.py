@@ -9,6 +9,7 @@ import torch
 
 from note_rl.agents.pytorch import DQN, PPO
 from note_rl.environments import EnvFactory, VectorEnvironment, as_factory, make_environments
+from note_rl.environments.making import bounded_actions
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
@@ -224,3 +225,9 @@ def test_a_spec_that_is_none_of_gymnasium_does_not_matter():
     env = Counting()
     env.spec = "mine"
     assert as_factory(env)().length == 3
+    agent, optimizer = dqn(env)
+    assert set(agent.train(optimizer, 6, p=0).lengths) == {3}
+    assert agent.predict(np.zeros(2))[0] in (0, 1)
+    env.action_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,))
+    with pytest.raises(EnvironmentMismatchError, match="Counting has Box"):
+        bounded_actions(env, "DDPG")

@@ -12,10 +12,11 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from note_rl.agents.pytorch import DQN
 from note_rl.environments import VectorEnvironment, flat_observations
+from note_rl.environments.goals import goal_layout
 from note_rl.environments.gymnasium_vector import foreign_environments
 from note_rl.environments.multi_agent import JointEnvironment
 from note_rl.errors import EnvironmentMismatchError
-from note_rl.policy import SquashedGaussianPolicy
+from note_rl.policy import EpsGreedyQPolicy, SquashedGaussianPolicy
 from tests.note_rl.environments.odd_environments import Plain
 from tests.note_rl.frameworks import frameworks
 
@@ -71,6 +72,21 @@ class SameArray(Plain):
         return self.array
 
 
+class SameGoal(SameArray):
+    """Shows what is achieved, and a goal, in the same arrays each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        parts = ("observation", "achieved_goal", "desired_goal")
+        self.observation_space = spaces.Dict(dict.fromkeys(parts, self.observation_space))
+
+    def shown(self) -> Any:
+        return dict.fromkeys(self.observation_space, super().shown())
+
+    def compute_reward(self, achieved: Any, desired: Any, info: Any) -> Any:
+        return np.ones(len(achieved), np.float32)
+
+
 class Home(Plain):
     """Ends where it began, in an array of its own each time."""
 
@@ -80,9 +96,11 @@ class Home(Plain):
         return np.full(3, self.t % 3 / 10, np.float32)
 
 
+@pytest.mark.parametrize("env", [SameArray, SameGoal])
 @pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv])
-def test_a_last_observation_that_the_next_episode_has_overwritten_is_refused(kind: Any) -> None:
-    envs = foreign_environments(kind([SameArray] * 2, autoreset_mode=AutoresetMode.SAME_STEP), 0)
+def test_a_last_observation_that_the_next_episode_has_overwritten_is_refused(kind: Any, env: Any) -> None:
+    goals = goal_layout(flat_observations(env()))
+    envs = foreign_environments(kind([env] * 2, autoreset_mode=AutoresetMode.SAME_STEP), 0, goals)
     try:
         for _ in range(2):
             envs.step(np.zeros(2, np.int64))
@@ -146,6 +164,41 @@ def test_equal_spaces_and_other_bounds_are_no_change() -> None:
         envs.step(np.zeros(1, np.int64))
 
 
+class Parts(Changing):
+    """Shows its number within a dictionary and a tuple."""
+
+    def __init__(self, later: float, count: int = 3) -> None:
+        super().__init__(observation_space=self.of(later, count))
+        self.observation_space = self.of(1.0, 3)
+
+    @staticmethod
+    def of(high: float, count: int) -> spaces.Dict:
+        array = spaces.Box(-high, high, (3,), np.float32)
+        return spaces.Dict({"a": array, "b": spaces.Tuple((array, spaces.Discrete(count)))})
+
+    def shown(self) -> Any:
+        return {"a": super().shown(), "b": (super().shown(), np.int64(0))}
+
+
+def test_other_bounds_of_parts_are_no_change_and_other_choices_are() -> None:
+    envs = VectorEnvironment([flat_observations(Parts(2.0))], seed=0)
+    for _ in range(5):
+        envs.step(np.zeros(1, np.int64))
+    envs = VectorEnvironment([flat_observations(Parts(1.0, 4))], seed=0)
+    envs.step(np.zeros(1, np.int64))
+    with pytest.raises(EnvironmentMismatchError, match="changed its observation space"):
+        envs.step(np.zeros(1, np.int64))
+
+
+def test_a_space_may_be_that_of_a_wrapper_alone() -> None:
+    env = Plain()
+    wrapped = gymnasium.wrappers.TransformAction(env, lambda action: action, spaces.Discrete(2))
+    del env.action_space
+    envs = VectorEnvironment([wrapped], seed=0)
+    for _ in range(12):
+        envs.step(np.zeros(1, np.int64))
+
+
 class LateMask(Plain):
     """Tells which actions are allowed after steps only."""
 
@@ -197,6 +250,19 @@ def rewarding(reward: Any) -> VectorEnvironment:
 def test_what_is_no_reward_is_refused(reward: Any, named: str) -> None:
     with pytest.raises(EnvironmentMismatchError, match=rf"gave ({named}) .*as the reward; it must be one number"):
         rewarding(reward).step(np.zeros(1, np.int64))
+
+
+@pytest.mark.parametrize("num_steps", [4, None])
+@pytest.mark.parametrize("size", [1e39, np.inf, np.nan])
+def test_rewards_that_single_precision_does_not_hold_are_refused_whatever_their_sum(
+    size: float, num_steps: Any
+) -> None:
+    env = Plain()
+    env.reward = lambda: size if env.t % 2 else -size  # type: ignore[method-assign]
+    agent = DQN(hidden_size=4, env=env)
+    agent.set(policy=EpsGreedyQPolicy(0.5), train_freq=num_steps, seed=0)
+    with pytest.raises(EnvironmentMismatchError, match=r"nan or infinity as a reward, or a number beyond 3.4e38"):
+        agent.train(torch.optim.Adam(agent.param), total_steps=30, p=0)
 
 
 @pytest.mark.parametrize(

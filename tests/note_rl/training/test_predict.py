@@ -9,6 +9,7 @@ from note_rl.agents.pytorch import DQN, PPO
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy
 from tests.note_rl.dictionaries import Signs
+from tests.note_rl.small_environments import Counting
 
 
 def test_one_observation_or_several() -> None:
@@ -76,6 +77,21 @@ def test_masks_that_are_none_are_refused(masks, message) -> None:
         agent.predict(np.zeros(4), action_masks=masks)
     assert agent.predict(np.zeros(4), action_masks=[0, 1])[0] == 1
     assert agent.predict(np.zeros((2, 4)), action_masks=[[0, 1], [1, 0]])[0].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "space",
+    [gymnasium.spaces.MultiDiscrete([2, 3]), gymnasium.spaces.MultiBinary(3), gymnasium.spaces.Box(-1, 1, (2,))],
+)
+def test_masks_of_other_actions_are_refused(space) -> None:
+    env = Counting()
+    env.action_space = space
+    agent = PPO(hidden_size=(8,), env=env)
+    for masks in ([1, 0, 1, 1, 0], [1, 0], [[True] * 5] * 2):
+        with pytest.raises(
+            EnvironmentMismatchError, match=r"action_masks are for Discrete actions, .* takes (Mult|Box)"
+        ):
+            agent.predict(np.zeros(2), action_masks=masks)
 
 
 def test_what_is_no_observation_is_refused_in_words() -> None:
