@@ -210,7 +210,7 @@ class Trainer:
             for share, episode in collected.ends:
                 ended = EpisodeEnd(before + round(share * collected.num_env_steps), began + share * seconds)
                 session.note_episode(episode, ended)
-            session.note_steps(self.collector.num_envs * self.num_ranks)
+            session.note_steps(self.collector.num_envs)
 
     def _notice_changes(self, hooks: Hooks) -> None:
         """Has the next actions and gradient steps be those of what callbacks, or adjust_func(), may have set."""
