@@ -10,13 +10,13 @@ _one_at_a_time = threading.RLock()
 
 @contextmanager
 def reads_of(targets: Sequence[Any]) -> Iterator[list[dict[str, None]]]:
-    """Gives the names of all attributes that this thread looks up on objects within the block, in their order.
+    """Gives the names of all attributes that this thread looks up on objects within the block, before it sets them.
 
-    For that time their classes have a `__getattribute__` that takes note: lookups by an object's own methods, and by
-    functions that hold on to it, can be seen nowhere else. One that was always there would slow down every lookup.
+    For that time their classes have methods that take note: lookups by an object's own methods, and by
+    functions that hold on to it, can be seen nowhere else. Methods that were always there would slow down every lookup.
 
     Yields:
-        One collection of names per object.
+        One collection of names per object, in their order.
     """
     names: list[dict[str, None]] = [{} for _ in targets]
     by_identity = {id(target): noted for target, noted in zip(targets, names, strict=True)}
@@ -29,20 +29,27 @@ def reads_of(targets: Sequence[Any]) -> Iterator[list[dict[str, None]]]:
 
 @contextmanager
 def _hooked(kind: Any, by_identity: dict[int, dict[str, None]]) -> Iterator[None]:
-    own = vars(kind).get("__getattribute__")
-    plain, thread = kind.__getattribute__, threading.get_ident()
+    own = {name: vars(kind).get(name) for name in ("__getattribute__", "__setattr__")}
+    plain_look_up, plain_set, thread = kind.__getattribute__, kind.__setattr__, threading.get_ident()
+    written: set[tuple[int, str]] = set()
 
     def look_up(self: Any, name: str) -> Any:
         noted = by_identity.get(id(self))
-        if noted is not None and threading.get_ident() == thread:
+        if noted is not None and threading.get_ident() == thread and (id(self), name) not in written:
             noted[name] = None
-        return plain(self, name)
+        return plain_look_up(self, name)
 
-    kind.__getattribute__ = look_up
+    def set_to(self: Any, name: str, value: Any) -> None:
+        if id(self) in by_identity and threading.get_ident() == thread:
+            written.add((id(self), name))
+        plain_set(self, name, value)
+
+    kind.__getattribute__, kind.__setattr__ = look_up, set_to
     try:
         yield
     finally:
-        if own is None:
-            del kind.__getattribute__
-        else:
-            kind.__getattribute__ = own
+        for name, method in own.items():
+            if method is None:
+                delattr(kind, name)
+            else:
+                setattr(kind, name, method)

@@ -5,28 +5,13 @@ layers, and the globals and enclosed variables that functions name. What belongs
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from note_rl.learners.keras.holders import MISSING, MOST_BYTES, PLAIN, Holder, holder_of
+from note_rl.learners.comparing import ABSENT, PLAIN, SameObject
+from note_rl.learners.keras.holders import Holder, holder_of
 
 _MOST_HOLDERS = 2000
 Path = tuple[Any, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class _SameObject:
-    """Equal to itself and nothing else; held, so that its identity is not given away."""
-
-    held: Any
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _SameObject) and self.held is other.held
-
-    def __hash__(self) -> int:
-        return id(self.held)
 
 
 class Contents:
@@ -37,7 +22,7 @@ class Contents:
         closed: Objects that are not looked into.
 
     Attributes:
-        unwatched: What is too large to be looked into, for people.
+        unwatched: What can change unseen, or is too large to be looked into, for people.
     """
 
     def __init__(self, roots: Callable[[], Mapping[str, Any]], closed: Collection[Any] = ()) -> None:
@@ -63,7 +48,7 @@ class Contents:
     def differences(self, now: "Contents") -> dict[str, Any]:
         """Returns what has changed, come or gone, by the name of its root, or of a global: objects as they are now."""
         paths = {**self._values, **now._values}
-        changed = [path for path in paths if self._values.get(path, MISSING) != now._values.get(path, MISSING)]
+        changed = [path for path in paths if self._values.get(path, ABSENT) != now._values.get(path, ABSENT)]
         return {_name(path): getattr(now._values.get(path), "held", None) for path in changed}
 
     def put_back(self) -> None:
@@ -76,7 +61,8 @@ class Contents:
             self._values[path] = (type(value), value)  # 1, 1.0 and True are equal, but not in a graph
             return
         holder = self._looked_into(path, value)
-        self._values[path] = type(value) if holder is not None and holder.by_contents else _SameObject(value)
+        by_contents = holder is not None and holder.by_contents
+        self._values[path] = (type(value), tuple(holder.keys)) if by_contents else SameObject(value)
         if holder is None:
             return
         self._seen[id(value)] = value
@@ -85,14 +71,16 @@ class Contents:
             self._add((*path, key), part)
 
     def _looked_into(self, path: Path, value: Any) -> Holder | None:
-        """Returns what looks into a value; None: it is known already, or counts by its identity."""
+        """Returns what looks into a value; None: it is known already, or counts by its identity, or cannot be."""
         if id(value) in self._seen:
             return None
-        holder = holder_of(value)
-        if holder is None and isinstance(value, np.ndarray):
-            self.unwatched.append(f"{_name(path)} holds an array of more than {MOST_BYTES:,} bytes, or of objects")
+        try:
+            holder = holder_of(value)
+        except TypeError as error:
+            self.unwatched.append(f"{_name(path)}: {error}")
+            return None
         if holder is not None and len(self._holders) >= _MOST_HOLDERS:
-            self.unwatched.append(f"{_name(path)} holds one of more than {_MOST_HOLDERS:,} objects")
+            self.unwatched.append(f"{_name(path)}, which holds one of more than {_MOST_HOLDERS:,} objects")
             return None
         return holder
 

@@ -7,7 +7,7 @@ import random
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, MutableSequence, MutableSet, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, MutableSet, Sequence
 from dataclasses import dataclass
 from operator import is_
 from typing import Any
@@ -15,11 +15,18 @@ from typing import Any
 import keras
 import numpy as np
 
-PLAIN = (int, float, complex, bool, str, bytes, type(None), np.generic)
-MISSING = object()
-MOST_BYTES = 2**18  # of an array that is compared with a copy; some 10 us
-_LIBRARIES = {"keras", "tensorflow", "numpy", "torch", "gymnasium", "note_rl", *sys.stdlib_module_names} - {"__main__"}
+from note_rl.learners.comparing import ABSENT, PLAIN, is_same
+from note_rl.learners.python_objects import contents_of, names_in
+
+MOST_BYTES = 2**26  # of an array that is compared with a copy: 10 us for 256 KiB, some 10 ms for as much as this
+_FRAMEWORKS = {"keras", "tensorflow", "numpy", "torch", "gymnasium", "note_rl"}
+_LIBRARIES = {*_FRAMEWORKS, *sys.stdlib_module_names} - {"__main__"}
 _NAMESPACES = (types.SimpleNamespace, argparse.Namespace)
+_OF_KERAS = (
+    *(keras.Regularizer, keras.constraints.Constraint, keras.Initializer, keras.losses.Loss),
+    keras.optimizers.schedules.LearningRateSchedule,
+)
+"""What belongs to layers and optimizers, and has numbers."""
 
 
 @functools.cache
@@ -58,7 +65,7 @@ class Holder:
     def is_held(self) -> bool:
         """Whether it holds the same objects, or equal numbers and words."""
         now = self.read()
-        return len(now) == len(self.held) and (all(map(is_, now, self.held)) or all(map(_is_same, now, self.held)))
+        return len(now) == len(self.held) and (all(map(is_, now, self.held)) or all(map(is_same, now, self.held)))
 
     def put_back(self) -> None:
         """Has it hold what it held."""
@@ -66,12 +73,12 @@ class Holder:
             self.write(self.held)
 
 
-def _is_same(now: Any, then: Any) -> bool:
-    return now is then or (type(now) is type(then) and isinstance(now, PLAIN) and bool(now == then))
-
-
 def holder_of(value: Any) -> Holder | None:
-    """Returns what looks into a value; None: it counts by its identity, as all that is of a library does."""
+    """Returns what looks into a value; None: it counts by its identity, as most of what is of a library does.
+
+    Raises:
+        TypeError: It can change unseen.
+    """
     if isinstance(value, Mapping):
         return _of_mapping(value)
     if isinstance(value, list | tuple | deque):
@@ -84,10 +91,12 @@ def holder_of(value: Any) -> Holder | None:
         return _of_array(value)
     if isinstance(value, SharedGenerator):
         return _of_generator(value.module)
-    if isinstance(value, np.random.Generator | np.random.RandomState | random.Random):
+    if isinstance(value, np.random.Generator | np.random.RandomState | np.random.BitGenerator | random.Random):
         return _of_generator(value)
     if isinstance(value, keras.Layer):
         return _of_attributes(value, _names_of_layer(value))
+    if isinstance(value, _OF_KERAS):
+        return _of_attributes(value, list(vars(value)))
     return _of_code(value) or _of_object(value)
 
 
@@ -123,22 +132,37 @@ def _refill_set(value: Any, held: list[Any]) -> None:
 
 
 def _of_array(array: Any) -> Holder | None:
-    """By a copy of its bytes."""
-    if array.nbytes > MOST_BYTES or array.dtype.hasobject:
+    """By a copy of its bytes, unless nobody can write into it."""
+    if array.dtype.hasobject:
+        return Holder([str(index) for index in range(array.size)], lambda: [*array.flat, str(array.shape)])
+    if _is_frozen(array):
         return None
-    before = array.copy()
+    if array.nbytes > MOST_BYTES:
+        raise TypeError(
+            f"an array of more than {MOST_BYTES:,} bytes, which is too much to be compared: "
+            "array.flags.writeable = False says that it stays as it is"
+        )
 
     def write(held: list[Any]) -> None:
-        array[...] = before
+        array[...] = np.frombuffer(held[2], array.dtype).reshape(array.shape)
 
     read = lambda: [array.dtype.str, str(array.shape), array.tobytes()]  # noqa: E731
     return Holder(["dtype", "shape", "bytes"], read, write if array.flags.writeable else None, by_contents=True)
+
+
+def _is_frozen(array: Any) -> bool:
+    """Whether an array and those that it is a view of are marked as not to be written into."""
+    while isinstance(array, np.ndarray) and not array.flags.writeable:
+        array = array.base
+    return array is None or isinstance(array, bytes)
 
 
 def _state_of_random(generator: Any) -> Any:
     """Returns the state of a generator of NumPy or Python, or of those that either shares among all, as its module."""
     if isinstance(generator, np.random.Generator):
         return generator.bit_generator.state
+    if isinstance(generator, np.random.BitGenerator):
+        return generator.state
     return generator.getstate() if hasattr(generator, "getstate") else generator.get_state()
 
 
@@ -149,6 +173,8 @@ def _of_generator(value: Any) -> Holder:
     def write(held: list[Any]) -> None:
         if isinstance(value, np.random.Generator):
             value.bit_generator.state = before
+        elif isinstance(value, np.random.BitGenerator):
+            value.state = before
         elif hasattr(value, "setstate"):
             value.setstate(before)
         else:
@@ -174,19 +200,19 @@ def _of_attributes(value: Any, names: list[str]) -> Holder:
     known = set(attributes)
 
     def write(held: list[Any]) -> None:
-        attributes.update((name, one) for name, one in zip(names, held, strict=False) if one is not MISSING)
+        attributes.update((name, one) for name, one in zip(names, held, strict=False) if one is not ABSENT)
         for name in [name for name, one in attributes.items() if name not in known and isinstance(one, PLAIN)]:
             del attributes[name]
 
     keys = list(names)
     kind = [] if is_of_a_library(type(value)) else [type(value)]
     keys += ["class"] * len(kind)
-    return Holder(keys, lambda: [*(attributes.get(name, MISSING) for name in names), *kind, len(attributes)], write)
+    return Holder(keys, lambda: [*(attributes.get(name, ABSENT) for name in names), *kind, len(attributes)], write)
 
 
 def _of_object(value: Any) -> Holder | None:
     if is_of_a_library(type(value)) and not isinstance(value, _NAMESPACES):
-        return None
+        return _of_library(value)
     if hasattr(value, "__dict__"):
         return _of_attributes(value, list(vars(value)))
     slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
@@ -195,7 +221,22 @@ def _of_object(value: Any) -> Holder | None:
         for name, one in zip(slots, held, strict=False):
             object.__setattr__(value, name, one)
 
-    return Holder(slots, lambda: [getattr(value, name, MISSING) for name in slots], write)
+    return Holder(slots, lambda: [getattr(value, name, ABSENT) for name in slots], write)
+
+
+def _of_library(value: Any) -> Holder | None:
+    """Looks into objects of Python's own library; those of others count by their identity."""
+    if type(value).__module__.partition(".")[0] in _FRAMEWORKS:
+        return None
+    read = contents_of(value)
+    if read is None:
+        return None
+    write = functools.partial(_refill_bytes, value) if isinstance(value, bytearray) else None
+    return Holder([str(index) for index in range(len(read()))], read, write)
+
+
+def _refill_bytes(value: bytearray, held: list[Any]) -> None:
+    value[:] = held[0]
 
 
 def _of_code(value: Any) -> Holder | None:
@@ -213,20 +254,20 @@ def _of_code(value: Any) -> Holder | None:
     if isinstance(value, type):
         attributes = vars(value)
         names = [name for name in attributes if name == "__call__" or not name.startswith("__")]
-        read = lambda: [*(attributes.get(name, MISSING) for name in names), value.__bases__, len(attributes)]  # noqa: E731
+        read = lambda: [*(attributes.get(name, ABSENT) for name in names), value.__bases__, len(attributes)]  # noqa: E731
         return Holder([*names, "bases"], read, functools.partial(_set_of_class, value, names))
     return _of_function(value) if isinstance(value, types.FunctionType) else None
 
 
 def _set_of_class(kind: type, names: Sequence[str], held: Sequence[Any]) -> None:
     for name, one in zip(names, held, strict=False):
-        if one is not vars(kind).get(name, MISSING):
+        if one is not vars(kind).get(name, ABSENT):
             setattr(kind, name, one)
 
 
 def _of_function(function: types.FunctionType) -> Holder:
     """By the globals, the attributes of modules and the enclosed variables that its code names, and its defaults."""
-    known, names = function.__globals__, list(dict.fromkeys(_names_in(function.__code__)))
+    known, names = function.__globals__, list(dict.fromkeys(names_in(function.__code__)))
     places = [(known, name) for name in names if name in known]
     for module in [known[name] for _, name in places]:
         if isinstance(module, types.ModuleType) and not is_of_a_library(module):
@@ -239,14 +280,16 @@ def _of_function(function: types.FunctionType) -> Holder:
         for cell, one in zip(cells, held[len(places) :], strict=False):
             cell.cell_contents = one
 
-    keys = [*(f"global {name}" for _, name in places), *function.__code__.co_freevars, "defaults", "keywords"]
+    own = list(vars(function))
+    keys = [*(f"global {name}" for _, name in places), *function.__code__.co_freevars, "defaults", "keywords", *own]
     return Holder(
         keys,
         lambda: [
-            *(place.get(name, MISSING) for place, name in places),
+            *(place.get(name, ABSENT) for place, name in places),
             *map(_enclosed, cells),
             function.__defaults__,
             function.__kwdefaults__,
+            *(vars(function).get(name, ABSENT) for name in own),
             function.__code__,
         ],
         write,
@@ -257,14 +300,7 @@ def _enclosed(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:  # nothing yet
-        return MISSING
-
-
-def _names_in(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names_in(constant)
+        return ABSENT
 
 
 def is_of_a_library(value: Any) -> bool:

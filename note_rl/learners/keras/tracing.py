@@ -5,32 +5,33 @@ changes in Python while it is traced changes that one time only. So what tracing
 before each update, and a function that changes what it reads is not traced.
 """
 
-import logging
 import random
-import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import FunctionType
 from typing import Any, TypeVar
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from note_rl.errors import say_once
+from note_rl.learners.comparing import ABSENT, PLAIN
 from note_rl.learners.keras.contents import Contents
-from note_rl.learners.keras.holders import MISSING, PLAIN, Holder, SharedGenerator, is_of_a_library
+from note_rl.learners.keras.holders import Holder, SharedGenerator, is_of_a_library
+from note_rl.learners.outside import reads_from_outside
+from note_rl.learners.python_objects import iterator_named_by
+from note_rl.learners.reads import reads_of
 
 Traced = TypeVar("Traced")
 
-_log = logging.getLogger(__name__)
 _CALLED = ("__call__", "update")  # which are looked up on the class
+_TRACED = (*_CALLED, "update_param", "action", "value", "reward")
 _OF_PYTHON = (AttributeError, NotImplementedError, TypeError)  # where a tensor is taken for a number
 _GENERATORS = {
     "random numbers of Python": SharedGenerator(random),
     "random numbers of NumPy": SharedGenerator(np.random),
 }
-_one_trace_at_a_time = threading.RLock()
 
 
 class NotTraceableError(Exception):
@@ -119,6 +120,8 @@ class Constants:
         self._optimizers = optimizers
         self._parameters = parameters
         self._left_out = {*inputs, *_bookkeeping(agent)}
+        self._packages = {kind.__module__.partition(".")[0] for kind in _own_classes(agent)}
+        self._outside: list[str] = []  # what the last trace has read there
         self._read: set[str] = set()
         self._contents: Contents | None = None
         self._numbers: dict[str, Any] = {}  # of optimizers
@@ -130,14 +133,21 @@ class Constants:
         What only the first call of all does, such as making a table, is done in a first trace.
 
         Raises:
-            NotTraceableError: The function changes what it reads, or takes tensors for numbers. All is as it was.
+            NotTraceableError: The function changes what it reads, reads what can change unseen, or takes tensors for
+                numbers. All is as it was.
         """
+        iterator = iterator_named_by(self._agent, _TRACED)
+        if iterator is not None:
+            raise NotTraceableError(f"reads {iterator}, an iterator, which gives another answer each time")
         before = Everything(self._agent)
         try:
             for _ in range(2):
                 earlier = before.contents.now()
                 with self.guarded():
                     traced = trace()
+                if unseen := self._unseen():
+                    before.put_back()
+                    raise NotTraceableError(f"reads {unseen}")
                 moved = self._moved(earlier, earlier.now())
                 if not moved:
                     return traced
@@ -151,6 +161,12 @@ class Constants:
         before.put_back()
         raise NotTraceableError(f"changes {' and '.join(moved)}")
 
+    def _unseen(self) -> str:
+        """Returns what was read that can change unseen."""
+        assert self._contents is not None
+        of_outside = [f"{what}, another each time" for what in self._outside]
+        return ", ".join(list(dict.fromkeys([*of_outside, *self._contents.unwatched]))[:2])
+
     def _moved(self, before: Contents, now: Contents) -> dict[str, Any]:
         """Returns what has changed of what was read, by name; something that was written first is a result."""
         attributes = {*vars(self._agent), *self._read}
@@ -163,17 +179,11 @@ class Constants:
     @contextmanager
     def guarded(self) -> Iterator[None]:
         """Notes what is read within the block, in which a function is traced."""
-        with _reads_of(self._agent) as names:
+        with reads_of([self._agent]) as [names], reads_from_outside(self._packages) as self._outside:
             yield
-        self._read |= {name for name in names - self._left_out if not name.startswith("__")}
+        self._read |= {name for name in names.keys() - self._left_out if not name.startswith("__")}
         self._contents = Contents(self._constants, _closed(self._agent))
         self._hold_optimizers()
-        for text in self._contents.unwatched:
-            say_once(
-                _log,
-                f"{text}: traced gradient steps do not notice what changes within, only that another object takes its "
-                "place; assign a new one to change it",
-            )
 
     def changed(self) -> list[str]:
         """Returns the names of what is no longer as it was when it was noted."""
@@ -204,11 +214,13 @@ class Constants:
     def _constants(self) -> dict[str, Any]:
         """What the traced function has read."""
         attributes = vars(self._agent)
-        values = {name: attributes.get(name, MISSING) for name in self._read}
+        values = {name: attributes.get(name, ABSENT) for name in self._read}
         values |= _of_classes(self._agent, {*self._read, *_CALLED})
-        values |= {name: getattr(self._agent, name, MISSING) for name in self._counts()}
+        values |= {name: getattr(self._agent, name, ABSENT) for name in self._counts()}
         if self._parameters:
             values["trainable"] = bytes([bool(getattr(one, "trainable", True)) for one in self._parameters])
+            values["constraints"] = tuple(getattr(one, "constraint", None) for one in self._parameters)
+        values |= {f"{type(one).__name__}: learning rate": one for one in map(_schedule_of, self._optimizers) if one}
         return values
 
     def _counts(self) -> list[str]:
@@ -217,6 +229,11 @@ class Constants:
             name: kind for kind in reversed(type(self._agent).__mro__) for name in vars(kind) if name in self._read
         }
         return [name for name, kind in first.items() if is_of_a_library(kind) and _is_worked_out(vars(kind)[name])]
+
+
+def _schedule_of(optimizer: Any) -> Any:
+    rate = vars(optimizer).get("_learning_rate")
+    return rate if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule) else None
 
 
 def _values_of(one: Any) -> list[Any]:
@@ -236,38 +253,3 @@ def _takes_tensors_for_numbers(error: Exception) -> bool:
     """Whether this is what TensorFlow says where a number is asked for while a function is traced."""
     of_graphs = (NotImplementedError, tf.errors.OperatorNotAllowedInGraphError)
     return isinstance(error, of_graphs) or "symbolic" in str(error).lower()
-
-
-@contextmanager
-def _reads_of(target: Any) -> Iterator[set[str]]:
-    """Gives the names of the attributes of an object that are looked up within the block before they are set there.
-
-    For that time its class has methods that take note: lookups by the object's own methods, and by functions that hold
-    on to it, can be seen nowhere else. Methods that were always there would slow down every lookup.
-    """
-    kind: Any = type(target)
-    names: set[str] = set()
-    written: set[str] = set()
-    with _one_trace_at_a_time:  # or another thread would take the hooks away too early
-        own = {name: vars(kind).get(name) for name in ("__getattribute__", "__setattr__")}
-        plain_look_up, plain_set = kind.__getattribute__, kind.__setattr__
-
-        def look_up(self: Any, name: str) -> Any:
-            if self is target and name not in written:
-                names.add(name)
-            return plain_look_up(self, name)
-
-        def set_to(self: Any, name: str, value: Any) -> None:
-            if self is target:
-                written.add(name)
-            plain_set(self, name, value)
-
-        kind.__getattribute__, kind.__setattr__ = look_up, set_to
-        try:
-            yield names
-        finally:
-            for name, method in own.items():
-                if method is None:
-                    delattr(kind, name)
-                else:
-                    setattr(kind, name, method)

@@ -83,6 +83,10 @@ def _content_of(value: Any) -> Iterator[Callable[[], object]]:
         yield partial(np.copyto, value, value.copy())
     elif isinstance(value, np.random.Generator):
         yield partial(setattr, value.bit_generator, "state", value.bit_generator.state)
+    elif isinstance(value, np.random.BitGenerator):
+        yield partial(setattr, value, "state", value.state)
+    elif isinstance(value, np.random.RandomState):
+        yield partial(value.set_state, value.get_state(legacy=False))
     elif isinstance(value, torch.Generator):
         yield partial(value.set_state, value.get_state())
     elif isinstance(value, random.Random):

@@ -1,8 +1,11 @@
 """What changes after a Keras agent was traced: traced steps are those that are taken as they are written."""
 
+from array import array
+from collections import UserList, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from queue import Queue
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,7 +44,8 @@ class OfLayers(RL):
 
     def __init__(self):
         super().__init__()
-        layers = [keras.layers.Dense(4), keras.layers.Dropout(0.5), keras.layers.BatchNormalization(), Scaled()]
+        dense = keras.layers.Dense(4, kernel_constraint=keras.constraints.MaxNorm(9.0))
+        layers = [dense, keras.layers.Dropout(0.5), keras.layers.BatchNormalization(), Scaled()]
         self.net = keras.Sequential([keras.Input((2,)), *layers])
         self.param = self.net.trainable_variables
 
@@ -66,8 +70,9 @@ class OfNumbers(RL):
 
     margin = 1.0
 
-    def __init__(self):
+    def __init__(self, held=None, read=lambda held: 1.0):
         super().__init__()
+        self.held, self.read = held, read
         self.w = tf.Variable([0.0])
         self.param = [self.w]
         self.config = SimpleNamespace(scale=1.0, inner={"list": [1.0]})
@@ -82,7 +87,7 @@ class OfNumbers(RL):
 
     def scale(self):
         scale = self.config.scale * self.config.inner["list"][0] * self.slots.scale * self.nested["a"]["b"]
-        return self.array * scale * self.margin
+        return self.array * scale * self.margin * self.read(self.held)
 
     def __call__(self, s, a, next_s, r, d):
         return -tf.reduce_sum(self.factored(self.w) * self.scale()) * scale_of_the_module()
@@ -94,7 +99,7 @@ def trained(
     """An agent after two update blocks of a step, changed in between, with or without another call of train()."""
     seed_everything(3)
     agent = make()
-    optimizer = keras.optimizers.SGD(1.0 if make is OfNumbers else 0.1, momentum=0.0 if make is OfNumbers else 0.5)
+    optimizer = keras.optimizers.SGD(0.1, momentum=0.5) if make is OfLayers else keras.optimizers.SGD(1.0)
     agent.learner.prepare(optimizer, None, (), False)
     agent.learner._update.compilation.untraced = untraced
     agent.learner.update(sample(1, 4, seed=0), {})
@@ -118,6 +123,7 @@ LAYERS = {
     "frozen batch normalisation": set_to("net.layers[2].trainable", False),
     "momentum of batch normalisation": set_to("net.layers[2].momentum", 0.1),
     "frozen layer": set_to("net.layers[0].trainable", False),
+    "constraint": set_to("net.layers[0].kernel.constraint.max_value", 0.01),
     "frozen variable": set_to("net.layers[0].kernel.trainable", False),
     "activation": set_to("net.layers[0].activation", keras.activations.tanh),
     "number of an own layer": set_to("net.layers[3].temperature", 0.1),
@@ -204,3 +210,52 @@ def test_numbers_that_change_are_followed_wherever_they_are_held(what, monkeypat
     assert agent.learner.num_traces == 2
     agent.learner.update(sample(1, 4), {})
     assert agent.learner.num_traces == 2
+
+
+def of_one():
+    held = Queue()
+    held.put(1.0)
+    return held
+
+
+def attributed():
+    def held():
+        pass
+
+    held.scale = 1.0
+    return held
+
+
+READ = {
+    "deque": (lambda: deque([1.0]), lambda held: held[0], lambda held: held.__setitem__(0, 3.0)),
+    "bytearray": (lambda: bytearray([1]), lambda held: float(held[0]), lambda held: held.__setitem__(0, 3)),
+    "array of Python": (lambda: array("d", [1.0]), lambda held: held[0], lambda held: held.__setitem__(0, 3.0)),
+    "memoryview": (
+        lambda: memoryview(bytearray([1])),
+        lambda held: float(held[0]),
+        lambda held: held.__setitem__(0, 3),
+    ),
+    "UserList": (lambda: UserList([1.0]), lambda held: held[0], lambda held: held.__setitem__(0, 3.0)),
+    "length of a queue": (of_one, lambda held: float(held.qsize()), lambda held: [held.put(1.0), held.put(1.0)]),
+    "method of a list": (lambda: [1.0].__getitem__, lambda held: held(0), lambda held: held.__self__.insert(0, 3.0)),
+    "order of a dictionary": (
+        lambda: {"a": 1.0, "b": 3.0},
+        lambda held: list(held.values())[0],  # noqa: RUF015
+        lambda held: held.update(a=held.pop("a")),
+    ),
+    "array of objects": (
+        lambda: np.array([1.0, "a"], object),
+        lambda held: held[0],
+        lambda held: held.__setitem__(0, 3.0),
+    ),
+    "large array": (lambda: np.ones(2**17), lambda held: float(held[-1]), lambda held: held.__setitem__(-1, 3.0)),
+    "attribute of a function": (attributed, lambda held: held.scale, lambda held: setattr(held, "scale", 3.0)),
+}
+
+
+@pytest.mark.parametrize("what", READ)
+def test_what_objects_of_python_and_numpy_hold_is_followed(what):
+    make, read, change = READ[what]
+    agent = trained(lambda: OfNumbers(make(), read), lambda agent: change(agent.held))
+    np.testing.assert_allclose(agent.w, [1.0 + 3.0])
+    assert not agent.learner._update.compilation.untraced

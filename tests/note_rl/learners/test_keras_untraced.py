@@ -1,7 +1,11 @@
 """Losses that do in Python what tracing would do once only: their steps are taken untraced, which is said by name."""
 
+import itertools
 import logging
+import os
+import pathlib
 import random
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -258,12 +262,53 @@ def test_a_callback_that_changes_a_layer_between_phases_is_followed():
     assert float(agent.w[0]) == sum(phase // 4 for phase in range(13 - steps - 1, 12))
 
 
-def test_large_arrays_are_named(caplog):
-    agent = Agent(lambda agent, r: float(agent.large[0]))
-    agent.large = np.ones(2**17, np.float32)
+def test_arrays_that_are_too_large_to_be_compared_are_refused_unless_nobody_writes_into_them(caplog, monkeypatch):
+    monkeypatch.setattr("note_rl.learners.keras.holders.MOST_BYTES", 2**10)
+    for writeable in (False, True):
+        agent = Agent(lambda agent, r: float(agent.large[0]))
+        agent.large = np.ones(2**10, np.float32)
+        agent.large.flags.writeable = writeable
+        agent.learner.prepare(keras.optimizers.SGD(1.0), None, (), False)
+        agent.learner.update(sample(1, 4), {})
+        assert agent.learner._update.compilation.untraced is writeable
+        agent.large = np.full(2**10, 3.0, np.float32)
+        agent.learner.update(sample(1, 4), {})
+        assert float(agent.w[0]) == 1.0 + 3.0
+    assert "reads large: an array of more than 1,024 bytes" in caplog.text
+    assert "array.flags.writeable = False" in caplog.text
+
+
+def numbers():
+    yield from range(1, 9)
+
+
+COUNT_OF_THE_MODULE = itertools.count(1)
+
+
+@pytest.mark.parametrize("make", [numbers, lambda: itertools.count(1), lambda: iter([1, 2, 3, 4]), lambda: None])
+def test_what_iterators_give_is_that_of_each_step(make, caplog, monkeypatch):
+    monkeypatch.setitem(globals(), "COUNT_OF_THE_MODULE", itertools.count(1))
+    agent = Agent(lambda agent, r: float(next(agent.numbers or COUNT_OF_THE_MODULE)))
+    agent.numbers = make()
     agent.learner.prepare(keras.optimizers.SGD(1.0), None, (), False)
-    agent.learner.update(sample(1, 4), {})
-    assert "large holds an array of more than 262,144 bytes" in caplog.text
-    agent.large = np.full(2**17, 3.0, np.float32)
-    agent.learner.update(sample(1, 4), {})
-    assert float(agent.w[0]) == 1.0 + 3.0
+    agent.learner.update(sample(4, 4), {})
+    assert float(agent.w[0]) == 1 + 2 + 3 + 4
+    name = "global COUNT_OF_THE_MODULE" if agent.numbers is None else "self.numbers"
+    assert f"reads {name}, an iterator, which gives another answer each time" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("read", "name"),
+    [
+        (lambda: time.time(), "time.time()"),
+        (lambda: float(os.environ["NOTE_RL_TEST"]), "os.environ"),
+        (lambda: float(os.getenv("NOTE_RL_TEST", "0")), "os.environ"),
+        (lambda: float(pathlib.Path(os.devnull).read_text() or 1), "open()"),
+        (lambda: np.random.default_rng().random(), "os.urandom()"),
+    ],
+)
+def test_what_comes_from_outside_is_read_in_each_step(read, name, caplog, monkeypatch):
+    monkeypatch.setenv("NOTE_RL_TEST", "1.0")
+    agent, _ = moved(lambda agent, r: read())
+    assert agent.learner._update.compilation.untraced
+    assert f"reads {name}, another each time: its gradient steps are taken untraced" in caplog.text

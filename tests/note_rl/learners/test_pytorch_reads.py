@@ -2,8 +2,11 @@
 
 import functools
 import gc
+import itertools
 import logging
 import math
+import os
+import pathlib
 import random
 import time
 import types
@@ -45,6 +48,26 @@ def tripled(values):
 
 def times(values, by):
     return by * values
+
+
+def scaled(values, by=1.0, *, shift=0.0):
+    return by * (values + (values.detach() * shift))
+
+
+def shifted(values, by=1.0, *, shift=0.0):
+    return 5.0 * values
+
+
+CODE = scaled.__code__
+
+
+@functools.lru_cache
+def kept(by):
+    return by * SCALE
+
+
+def counted():
+    yield from (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0)
 
 
 def enclosed():
@@ -90,6 +113,8 @@ class Reading(Custom):
         self.tensors = {"scale": torch.tensor(1.0)}
         self.space = types.SimpleNamespace(scale=1.0)
         self.queue, self.generator = deque([1.0]), np.random.default_rng(0)
+        self.bits, self.of_old = np.random.PCG64(0), np.random.RandomState(0)
+        self.counted, self.wrapped = counted(), {"it": itertools.count(1)}
 
 
 def set_global(agent):
@@ -100,7 +125,8 @@ def set_global(agent):
 def begin_anew():
     global SCALE
     SCALE, TABLE["scale"][:] = 1.0, [1.0]
-    Constants.scale = Reading.of_class = 1.0
+    Constants.scale = Reading.of_class = scaled.own = 1.0
+    scaled.__code__, scaled.__defaults__, scaled.__kwdefaults__["shift"] = CODE, (1.0,), 0.0
     NETWORK._forward_hooks.clear()
 
 
@@ -125,6 +151,23 @@ FOLLOWED = {
         lambda agent, s, r: agent.partial((s @ agent.w - r).square()),
         lambda agent: setattr(agent, "partial", functools.partial(times, by=5.0)),
     ),
+    "keyword of a partial": (
+        lambda agent, s, r: agent.partial((s @ agent.w - r).square()),
+        lambda agent: agent.partial.keywords.update(by=5.0),
+    ),
+    "default of a function": (
+        lambda agent, s, r: scaled((s @ agent.w - r).square()),
+        lambda agent: setattr(scaled, "__defaults__", (5.0,)),
+    ),
+    "keyword of a function": (
+        lambda agent, s, r: scaled((s @ agent.w - r).square()),
+        lambda agent: scaled.__kwdefaults__.update(shift=5.0),
+    ),
+    "code of a function": (
+        lambda agent, s, r: scaled((s @ agent.w - r).square()),
+        lambda agent: setattr(scaled, "__code__", shifted.__code__),
+    ),
+    "attribute of a function": (of_scale(lambda agent: scaled.own), lambda agent: setattr(scaled, "own", 5.0)),
     "class attribute": (of_scale(lambda agent: agent.of_class), lambda agent: setattr(Reading, "of_class", 5.0)),
     "class attribute hidden": (of_scale(lambda agent: agent.of_class), lambda agent: setattr(agent, "of_class", 5.0)),
     "attribute of another class": (
@@ -244,6 +287,14 @@ REFUSED = {
     "numpy.random": (of_scale(lambda agent: np.random.rand()), "np.random"),  # noqa: NPY002
     "random": (of_scale(lambda agent: random.random()), "random.random"),
     "time": (of_scale(lambda agent: time.time() * 1e-9), "time.time"),
+    "bits": (of_scale(lambda agent: agent.bits.random_raw() * 1e-19), "self.bits: PCG64"),
+    "generator of old": (of_scale(lambda agent: agent.of_old.rand()), "self.of_old: RandomState"),
+    "iterator": (of_scale(lambda agent: next(agent.counted)), "reads self.counted, an iterator"),
+    "iterator in a dict": (of_scale(lambda agent: next(agent.wrapped["it"])), "reads self.wrapped, an iterator"),
+    "cache": (of_scale(lambda agent: kept(1.0)), "the global kept: _lru_cache_wrapper"),
+    "environment": (of_scale(lambda agent: 1.0 + len(os.environ.get("NOTE_RL_TEST", ""))), "os.environ"),
+    "file": (of_scale(lambda agent: 1.0 + len(pathlib.Path(os.devnull).read_text())), "open()"),
+    "globals": (of_scale(lambda agent: globals()["SCALE"]), "globals()"),
     "entry set": (counting, "changes self.entries"),
     "list grown": (growing, "changes self.numbers"),
     "namespace set": (counting_in_a_namespace, "self.space: SimpleNamespace"),

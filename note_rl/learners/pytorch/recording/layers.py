@@ -7,23 +7,16 @@ from operator import is_, itemgetter
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-PLAIN = (int, float, bool, str, type(None), np.generic)
-"""Numbers, words and the like, which are compared by value."""
+from note_rl.learners.comparing import PLAIN, is_same
 
 _COMPARED = (*PLAIN, tuple, type, partial, FunctionType, BuiltinFunctionType)
 """Attributes of layers that decide what a layer does; all but the first by identity."""
 
 _HELD = ("_parameters", "_buffers", "_modules")
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
-
-
-def is_same(now: Any, before: Any) -> bool:
-    """Equal numbers, words and the like, or the same object."""
-    return now is before or (type(now) is type(before) and isinstance(now, PLAIN) and bool(now == before))
 
 
 class Layers:

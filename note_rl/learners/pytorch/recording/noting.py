@@ -19,7 +19,8 @@ import numpy as np
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from note_rl.learners.pytorch.recording.forms import ABSENT
+from note_rl.learners.comparing import ABSENT
+from note_rl.learners.outside import read_from_outside
 from note_rl.learners.reads import reads_of
 from note_rl.support.garbage import no_garbage_collection
 
@@ -177,7 +178,10 @@ class _Functions:
         if self._refused is not None:
             raise ValueError(self._refused)
 
-    def _profile(self, frame: FrameType, event: str, _: Any) -> None:
+    def _profile(self, frame: FrameType, event: str, called: Any) -> None:
+        outside = read_from_outside(frame, event, called, self._own)
+        if outside is not None:
+            self._refused = f"it reads {outside}, another each time"
         code = frame.f_code
         if event != "call" or id(code) in self._codes:
             return

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from note_rl.learners.adjustable import of_the_agent
+from note_rl.learners.comparing import is_same
 from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, flattened, form_of
 from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.recording.compiled import pays
@@ -23,7 +24,6 @@ from note_rl.learners.pytorch.recording.examples import Example, OrdinaryWay
 from note_rl.learners.pytorch.recording.failing import ReplayError, WholeStepError
 from note_rl.learners.pytorch.recording.graph import recorded
 from note_rl.learners.pytorch.recording.guards import declares_to_be_traceable
-from note_rl.learners.pytorch.recording.layers import is_same
 from note_rl.learners.pytorch.recording.playback import replay
 from note_rl.learners.pytorch.recording.products import LEAST_WORK, MKL, ONEDNN
 from note_rl.learners.pytorch.recording.whole import WholeStep

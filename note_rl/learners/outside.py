@@ -1,0 +1,95 @@
+"""Calls whose answers come from outside of the program: the time, files, the environment, bytes of chance.
+
+A profiler hears of them while a loss is traced or recorded, which would keep their first answers for good. It does not
+hear of what compiled code reads by itself, such as that of an extension module.
+"""
+
+import datetime
+import io
+import os
+import random
+import sys
+import sysconfig
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+_TIMES = [f"{name}{unit}" for name in ("time", "monotonic", "perf_counter", "process_time") for unit in ("", "_ns")]
+_CALLS: dict[Any, str] = {
+    **{getattr(time, name): f"time.{name}()" for name in (*_TIMES, "localtime", "gmtime", "ctime", "strftime")},
+    **{getattr(os, name): f"os.{name}()" for name in ("urandom", "getpid", "getcwd", "stat", "listdir", "scandir")},
+    **{getattr(datetime.datetime, name): f"datetime.{name}()" for name in ("now", "utcnow", "today")},
+    datetime.date.today: "date.today()",
+    io.open: "open()",
+    **{input: "input()", globals: "globals()", vars: "vars()"},  # the last two: past all that notes what is read
+}
+_OF_THE_ENVIRONMENT = {getattr(type(os.environ), name).__code__ for name in ("__getitem__", "__iter__")}
+_SEED = random.Random.seed.__code__
+_INSTALLED = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+_FRAMEWORKS = {"tensorflow", "keras", "torch", "numpy", "note_rl"}
+_CALLING = ("converted_call", "_call_unconverted")  # by which TensorFlow calls what a function calls that it converts
+_BESIDES = {"importlib", "logging", "warnings", "linecache", "inspect", "traceback"}  # whose answers decide nothing
+
+
+def read_from_outside(frame: FrameType, event: str, called: Any, own: Collection[str] = ()) -> str | None:
+    """Returns what is read from outside by an event that a profiler hears of; None: nothing, or not for the user.
+
+    Args:
+        frame: As a profiler has it, and so are `event` and `called`.
+        event: "c_call", "call" or another.
+        called: The function in C.
+        own: Packages that the user's code is from, which may be installed ones.
+    """
+    if event == "c_call":
+        try:
+            found = _CALLS.get(called)
+        except TypeError:  # a method of something that has no hash
+            return None
+        return found if found is not None and _is_for_the_user(frame, own) else None
+    if event != "call":
+        return None
+    code = frame.f_code
+    if code in _OF_THE_ENVIRONMENT:
+        found = "os.environ"
+    elif code is _SEED and frame.f_locals.get("a") is None:
+        found = "random numbers without a seed"
+    else:
+        return None
+    return found if _is_for_the_user(frame.f_back, own) else None
+
+
+def _is_for_the_user(frame: FrameType | None, own: Collection[str]) -> bool:
+    """Whether code is run for a function that is neither of a library nor called by a framework."""
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "").partition(".")[0]
+        if module in _FRAMEWORKS:
+            if frame.f_code.co_name not in _CALLING:
+                return False
+        elif module in _BESIDES:
+            return False
+        elif module in own or module == "__main__":
+            return True
+        elif module not in sys.stdlib_module_names and not frame.f_code.co_filename.startswith(_INSTALLED):
+            return True
+        frame = frame.f_back
+    return False
+
+
+@contextmanager
+def reads_from_outside(own: Collection[str]) -> Iterator[list[str]]:
+    """Gives what this thread reads from outside within the block; see `read_from_outside`."""
+    found: list[str] = []
+
+    def profile(frame: FrameType, event: str, called: Any) -> None:
+        what = read_from_outside(frame, event, called, own)
+        if what is not None:
+            found.append(what)
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        yield found
+    finally:
+        sys.setprofile(before)

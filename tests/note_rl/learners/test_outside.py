@@ -1,0 +1,92 @@
+"""What is read from outside of the program is heard of where it decides, and nowhere else; no framework is needed."""
+
+import datetime
+import logging
+import os
+import random
+import time
+import uuid
+from collections.abc import Callable
+
+import pytest
+
+from note_rl.learners.outside import reads_from_outside
+from note_rl.learners.python_objects import contents_of, iterator_named_by
+
+
+@pytest.mark.parametrize(
+    ("read", "name"),
+    [
+        (lambda: time.perf_counter_ns(), "time.perf_counter_ns()"),
+        (lambda: datetime.datetime.now(datetime.UTC), "datetime.now()"),
+        (lambda: datetime.date.today(), "date.today()"),
+        (lambda: os.getpid(), "os.getpid()"),
+        (lambda: os.environ.get("HOME"), "os.environ"),
+        (lambda: open(os.devnull).close(), "open()"),
+        (lambda: uuid.uuid4(), "os.urandom()"),
+        (lambda: random.Random(), "random numbers without a seed"),
+        (lambda: globals(), "globals()"),
+    ],
+)
+def test_what_is_read(read: Callable[[], object], name: str) -> None:
+    with reads_from_outside(()) as found:
+        read()
+    assert set(found) == {name}
+
+
+def test_what_decides_nothing_is_not_heard_of() -> None:
+    with reads_from_outside(()) as found:
+        logging.getLogger("note_rl.test").error("the time is in the line")
+        random.Random(1).random()
+        datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC).isoformat()
+        import note_rl.learners  # noqa: F401
+    assert found == []
+
+
+def test_a_profiler_of_somebody_else_s_goes_on() -> None:
+    import sys
+
+    heard: list[str] = []
+    sys.setprofile(lambda frame, event, called: heard.append(event))
+    try:
+        with reads_from_outside(()):
+            pass
+        before = len(heard)
+        len("a")
+        assert len(heard) > before
+    finally:
+        sys.setprofile(None)
+
+
+class Owner:
+    def __init__(self, held: object) -> None:
+        self.held, self.other = held, iter([1])
+
+    def __call__(self) -> object:
+        return self.inner()
+
+    def inner(self) -> object:
+        return self.held
+
+    def elsewhere(self) -> object:
+        return self.other
+
+
+def test_iterators_that_are_named_on_the_way() -> None:
+    assert iterator_named_by(Owner(iter([1])), ["__call__"]) == "self.held"
+    assert iterator_named_by(Owner([iter([1])]), ["__call__"]) == "self.held"
+    assert iterator_named_by(Owner(lambda: HELD), ["__call__"]) == "global HELD"
+    assert iterator_named_by(Owner([1]), ["__call__"]) is None
+    assert iterator_named_by(Owner([1]), ["elsewhere"]) == "self.other"
+
+
+HELD = iter([1])
+
+
+def test_objects_without_contents_and_those_that_change_unseen() -> None:
+    for fixed in (object(), datetime.date(2020, 1, 1), range(3), logging.getLogger("a"), int, len.__class__):
+        assert contents_of(fixed) is None
+    for unseen in (HELD, open(os.devnull)):  # noqa: SIM115
+        with pytest.raises(TypeError, match="changes unseen"):
+            contents_of(unseen)
+        getattr(unseen, "close", lambda: None)()
