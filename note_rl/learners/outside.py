@@ -25,8 +25,12 @@ _CALLS: dict[Any, str] = {
     io.open: "open()",
     **{input: "input()", globals: "globals()", vars: "vars()"},  # the last two: past all that notes what is read
 }
-_OF_THE_ENVIRONMENT = {getattr(type(os.environ), name).__code__ for name in ("__getitem__", "__iter__")}
-_SEED = random.Random.seed.__code__
+_ENVIRONMENT, _SEED = "os.environ", "random numbers without a seed"
+_CODES = {  # by identity: the hash of code is slow
+    id(type(os.environ).__getitem__.__code__): _ENVIRONMENT,
+    id(type(os.environ).__iter__.__code__): _ENVIRONMENT,
+    id(random.Random.seed.__code__): _SEED,
+}
 _INSTALLED = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 _FRAMEWORKS = {"tensorflow", "keras", "torch", "numpy", "note_rl"}
 _CALLING = ("converted_call", "_call_unconverted")  # by which TensorFlow calls what a function calls that it converts
@@ -48,14 +52,8 @@ def read_from_outside(frame: FrameType, event: str, called: Any, own: Collection
         except TypeError:  # a method of something that has no hash
             return None
         return found if found is not None and _is_for_the_user(frame, own) else None
-    if event != "call":
-        return None
-    code = frame.f_code
-    if code in _OF_THE_ENVIRONMENT:
-        found = "os.environ"
-    elif code is _SEED and frame.f_locals.get("a") is None:
-        found = "random numbers without a seed"
-    else:
+    found = _CODES.get(id(frame.f_code)) if event == "call" else None
+    if found is None or (found == _SEED and frame.f_locals.get("a") is not None):
         return None
     return found if _is_for_the_user(frame.f_back, own) else None
 
@@ -69,12 +67,15 @@ def _is_for_the_user(frame: FrameType | None, own: Collection[str]) -> bool:
                 return False
         elif module in _BESIDES:
             return False
-        elif module in own or module == "__main__":
-            return True
-        elif module not in sys.stdlib_module_names and not frame.f_code.co_filename.startswith(_INSTALLED):
+        elif module in own or not _is_installed(frame, module):
             return True
         frame = frame.f_back
     return False
+
+
+def _is_installed(frame: FrameType, package: str) -> bool:
+    of_python = package in sys.stdlib_module_names and package != "__main__"
+    return of_python or frame.f_code.co_filename.startswith(_INSTALLED)
 
 
 @contextmanager
