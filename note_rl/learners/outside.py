@@ -84,9 +84,10 @@ def reads_from_outside(own: Collection[str]) -> Iterator[list[str]]:
     found: list[str] = []
 
     def profile(frame: FrameType, event: str, called: Any) -> None:
-        what = read_from_outside(frame, event, called, own)
-        if what is not None:
-            found.append(what)
+        if event in ("call", "c_call"):
+            what = read_from_outside(frame, event, called, own)
+            if what is not None:
+                found.append(what)
 
     before = sys.getprofile()
     sys.setprofile(profile)
