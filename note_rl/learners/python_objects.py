@@ -11,6 +11,7 @@ import logging
 import operator
 import pathlib
 import re
+import struct
 import sys
 import threading
 import types
@@ -20,15 +21,15 @@ from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, V
 from contextlib import suppress
 from typing import Any
 
+from note_rl.learners.comparing import ABSENT
+
 _FIXED = (
     *(type, types.ModuleType, types.CodeType, types.GenericAlias, types.UnionType),
-    *(types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType, types.GetSetDescriptorType),
-    *(types.MemberDescriptorType, types.ClassMethodDescriptorType, types.FunctionType, functools.cached_property),
-    *(functools.singledispatchmethod, property, classmethod, staticmethod),
+    types.MethodWrapperType,
     *(operator.itemgetter, operator.attrgetter, operator.methodcaller, enum.Enum, range, slice, re.Pattern, re.Match),
     *(datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, decimal.Decimal, fractions.Fraction),
     *(pathlib.PurePath, uuid.UUID, logging.Logger, threading.Thread, type(threading.Lock()), type(threading.RLock())),
-    *(type(Ellipsis), type(NotImplemented), weakref.ref),
+    *(type(Ellipsis), type(NotImplemented), weakref.ref, struct.Struct),
 )
 """What does not change within, or decides nothing; functions are looked into elsewhere."""
 
@@ -41,7 +42,9 @@ def contents_of(value: Any) -> Callable[[], list[Any]] | None:
     Raises:
         TypeError: It changes unseen, such as an iterator, which is used up, or a queue in C.
     """
-    if type(value) is object or isinstance(value, _FIXED):
+    kind = type(value)
+    is_descriptor = hasattr(kind, "__get__") and not isinstance(value, _CACHES)
+    if kind is object or is_descriptor or isinstance(value, _FIXED) or kind.__module__ in ("_abc", "typing"):
         return None
     if isinstance(value, bytearray | array.array | memoryview):
         return lambda: [bytes(value)]
@@ -51,9 +54,14 @@ def contents_of(value: Any) -> Callable[[], list[Any]] | None:
         return lambda: [value.__wrapped__, value.cache_info().misses, value.cache_info().currsize]
     if isinstance(value, types.BuiltinFunctionType):
         return lambda: [value.__self__]
-    if not is_used_up(value) and hasattr(value, "__dict__"):
+    if is_used_up(value):
+        raise TypeError(f"{kind.__name__}, which gives another answer each time")
+    if hasattr(value, "__dict__"):
         return lambda: [*vars(value).values(), *vars(value)]
-    raise TypeError(f"{type(value).__name__}, which changes unseen")
+    slots = [name for one in kind.__mro__ for name in vars(one).get("__slots__", ())]
+    if slots:
+        return lambda: [getattr(value, name, ABSENT) for name in slots]
+    raise TypeError(f"{kind.__name__}, which changes unseen")
 
 
 def is_used_up(value: Any) -> bool:

@@ -1,15 +1,21 @@
 """What is read from outside of the program is heard of where it decides, and nowhere else; no framework is needed."""
 
 import datetime
+import enum
+import hashlib
 import logging
 import os
 import random
+import sys
 import time
 import uuid
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Generic, NamedTuple, TypeVar
 
 import pytest
 
+from note_rl.learners.comparing import PLAIN
 from note_rl.learners.outside import reads_from_outside
 from note_rl.learners.python_objects import contents_of, iterator_named_by
 
@@ -44,8 +50,6 @@ def test_what_decides_nothing_is_not_heard_of() -> None:
 
 
 def test_a_profiler_of_somebody_else_s_goes_on() -> None:
-    import sys
-
     heard: list[str] = []
     sys.setprofile(lambda frame, event, called: heard.append(event))
     try:
@@ -81,12 +85,35 @@ def test_iterators_that_are_named_on_the_way() -> None:
 
 
 HELD = iter([1])
+Kind = TypeVar("Kind")
+
+
+class Pair(NamedTuple):
+    first: int
+    second: int
+
+
+class Colour(enum.Enum):
+    RED = 1
 
 
 def test_objects_without_contents_and_those_that_change_unseen() -> None:
     for fixed in (object(), datetime.date(2020, 1, 1), range(3), logging.getLogger("a"), int, len.__class__):
         assert contents_of(fixed) is None
-    for unseen in (HELD, open(os.devnull)):  # noqa: SIM115
-        with pytest.raises(TypeError, match="changes unseen"):
-            contents_of(unseen)
-        getattr(unseen, "close", lambda: None)()
+    with open(os.devnull) as file:
+        for unseen in (HELD, file):
+            with pytest.raises(TypeError, match="another answer each time"):
+                contents_of(unseen)
+    with pytest.raises(TypeError, match="HASH, which changes unseen"):
+        contents_of(hashlib.sha256())
+
+
+def test_what_belongs_to_classes_decides_nothing() -> None:
+    class Abstract(ABC, Generic[Kind]):
+        @abstractmethod
+        def of(self) -> Kind: ...
+
+    for kind in (Abstract, Pair, Colour):
+        for value in vars(kind).values():
+            if not isinstance(value, (*PLAIN, tuple, list, Mapping)):
+                contents_of(value)  # raises nothing
