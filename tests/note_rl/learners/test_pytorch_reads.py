@@ -51,7 +51,7 @@ def times(values, by):
 
 
 def scaled(values, by=1.0, *, shift=0.0):
-    return by * (values + (values.detach() * shift))
+    return by * (1.0 + shift) * values
 
 
 def shifted(values, by=1.0, *, shift=0.0):
