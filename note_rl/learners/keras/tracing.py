@@ -219,7 +219,8 @@ class Constants:
         values |= {name: getattr(self._agent, name, ABSENT) for name in self._counts()}
         if self._parameters:
             values["trainable"] = bytes([bool(getattr(one, "trainable", True)) for one in self._parameters])
-            values["constraints"] = tuple(getattr(one, "constraint", None) for one in self._parameters)
+            for index, one in enumerate(self._parameters):  # one by one: a new tuple would count as a change
+                values[f"constraint {index}"] = getattr(one, "constraint", None)
         values |= {f"{type(one).__name__}: learning rate": one for one in map(_schedule_of, self._optimizers) if one}
         return values
 
