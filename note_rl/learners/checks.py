@@ -12,6 +12,7 @@ import numpy as np
 
 from note_rl.errors import AgentContractError
 from note_rl.learners.declarations import BATCH_ATTRIBUTES, updates_itself
+from note_rl.learners.python_objects import iterator_named_by
 from note_rl.types import BEHAVIOUR, Array, FloatArray
 
 _NUM_SAMPLES = 8
@@ -33,18 +34,20 @@ class SamplesApart:
     """Says when an agent's loss is to be checked: at its first update, and again when it has learned something.
 
     Args:
-        agent: One that has `couples_samples`, or no loss, is never checked.
+        agent: One that has `couples_samples`, or no loss, or whose loss reads an iterator, is never checked.
     """
 
     def __init__(self, agent: Any) -> None:
+        self._agent = agent
         exempt = agent.couples_samples or updates_itself(type(agent))
         self._due = [] if exempt else [0, *_AGAIN_AFTER]
         self._num_gradient_steps = 0
 
     @property
     def due(self) -> bool:
-        """Whether the next minibatch is to be looked at."""
-        return bool(self._due) and self._num_gradient_steps >= self._due[0]
+        """Whether the next minibatch is to be looked at; not where that would use up an iterator that the loss reads."""
+        due = bool(self._due) and self._num_gradient_steps >= self._due[0]
+        return due and iterator_named_by(self._agent, ("__call__",)) is None
 
     def passed(self) -> None:
         """It was, and found right."""

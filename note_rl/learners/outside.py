@@ -11,7 +11,7 @@ import random
 import sys
 import sysconfig
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -48,10 +48,11 @@ def read_from_outside(frame: FrameType, event: str, called: Any, own: Collection
     """
     if event == "c_call":
         try:
-            found = _CALLS.get(called)
+            if called not in _CALLS:
+                return None
         except TypeError:  # a method of something that has no hash
             return None
-        return found if found is not None and _is_for_the_user(frame, own) else None
+        return _CALLS[called] if _is_for_the_user(frame, own) else None
     found = _CODES.get(id(frame.f_code)) if event == "call" else None
     if found is None or (found == _SEED and frame.f_locals.get("a") is not None):
         return None
@@ -84,14 +85,25 @@ def reads_from_outside(own: Collection[str]) -> Iterator[list[str]]:
     found: list[str] = []
 
     def profile(frame: FrameType, event: str, called: Any) -> None:
-        if event in ("call", "c_call"):
+        if event == "c_call" or (event == "call" and id(frame.f_code) in _CODES):
             what = read_from_outside(frame, event, called, own)
             if what is not None:
                 found.append(what)
 
-    before = sys.getprofile()
+    with profiled_by(profile):
+        yield found
+
+
+@contextmanager
+def profiled_by(profile: Callable[[FrameType, str, Any], None]) -> Iterator[None]:
+    """Has this thread's events go to a profiler within the block; one that was there before goes on afterwards."""
+    before: Any = sys.getprofile()
     sys.setprofile(profile)
     try:
-        yield found
+        yield
     finally:
-        sys.setprofile(before)
+        if before is None or callable(before):
+            sys.setprofile(before)
+        else:  # a cProfile.Profile
+            sys.setprofile(None)
+            before.enable()

@@ -5,10 +5,11 @@ layers, and the globals and enclosed variables that functions name. What belongs
 """
 
 from collections.abc import Callable, Collection, Mapping
+from types import FunctionType
 from typing import Any
 
 from note_rl.learners.comparing import ABSENT, PLAIN, SameObject
-from note_rl.learners.keras.holders import Holder, holder_of
+from note_rl.learners.keras.holders import Holder, holder_of, is_of_a_library
 
 _MOST_HOLDERS = 2000
 Path = tuple[Any, ...]
@@ -36,6 +37,13 @@ class Contents:
         self._of_roots = Holder([], lambda: list(roots().values()))
         for name, value in now.items():
             self._add((name,), value)
+
+    @property
+    def has_own_code(self) -> bool:
+        """Whether some of it is a function, a class or an object of a class that is of no library."""
+        closed = set(map(id, self._closed))
+        found = [value for identity, value in self._seen.items() if identity not in closed]
+        return not all(is_of_a_library(one if isinstance(one, type | FunctionType) else type(one)) for one in found)
 
     def is_held(self) -> bool:
         """Whether nothing can have changed, as all is the same objects and holds the same; quick."""

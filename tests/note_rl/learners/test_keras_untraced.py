@@ -7,6 +7,7 @@ import pathlib
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 import tensorflow as tf
 
 from note_rl import RL, errors
+from note_rl.agents.keras import DQN
 from note_rl.errors import AgentContractError
 from note_rl.policy import GreedyQPolicy
 from note_rl.training.callbacks import LambdaCallback
@@ -312,3 +314,18 @@ def test_what_comes_from_outside_is_read_in_each_step(read, name, caplog, monkey
     agent, _ = moved(lambda agent, r: read())
     assert agent.learner._update.compilation.untraced
     assert f"reads {name}, another each time: its gradient steps are taken untraced" in caplog.text
+
+
+def test_agents_without_code_of_the_reader_s_are_traced_without_a_profiler(monkeypatch):
+    def no_profiler(own):
+        raise AssertionError("tracing would take half as long again")
+
+    monkeypatch.setattr("note_rl.learners.keras.tracing.reads_from_outside", no_profiler)
+    agent = DQN(env="CartPole-v1", hidden_size=(4,))
+    agent.learner.prepare(keras.optimizers.SGD(1.0), None, (), False)
+    two = sample(1, 4)
+    four = replace(two, obs=np.tile(two.obs, 2), next_obs=np.tile(two.next_obs, 2))
+    agent.learner.update(four, {})
+    assert not agent.learner._update.compilation.untraced
+    with pytest.raises(AssertionError, match="half as long"):
+        moved(lambda agent, r: 1.0)

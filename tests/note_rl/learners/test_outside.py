@@ -1,5 +1,6 @@
 """What is read from outside of the program is heard of where it decides, and nowhere else; no framework is needed."""
 
+import cProfile
 import datetime
 import enum
 import hashlib
@@ -60,6 +61,19 @@ def test_a_profiler_of_somebody_else_s_goes_on() -> None:
         assert len(heard) > before
     finally:
         sys.setprofile(None)
+
+
+def test_cprofile_goes_on() -> None:
+    profiler = cProfile.Profile()
+    profiler.enable()
+    try:
+        with reads_from_outside(()) as found:
+            time.time()
+        uuid.UUID(int=1)
+    finally:
+        profiler.disable()
+    assert found == ["time.time()"]
+    assert any("__init__" in str(entry.code) and "uuid" in str(entry.code) for entry in profiler.getstats())
 
 
 class Owner:

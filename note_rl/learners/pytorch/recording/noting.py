@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from note_rl.learners.comparing import ABSENT
-from note_rl.learners.outside import read_from_outside
+from note_rl.learners.outside import profiled_by, read_from_outside
 from note_rl.learners.reads import reads_of
 from note_rl.support.garbage import no_garbage_collection
 
@@ -163,12 +163,10 @@ class _Functions:
         Raises:
             ValueError: Something is set, or is another each time.
         """
-        profiler = sys.getprofile()
-        sys.setprofile(self._profile)
         try:
-            yield
+            with profiled_by(self._profile):
+                yield
         finally:
-            sys.setprofile(profiler)
             for scope, name, value in self._set:
                 scope.pop(name, None)
                 if value is not ABSENT:
