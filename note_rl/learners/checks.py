@@ -45,7 +45,7 @@ class SamplesApart:
 
     @property
     def due(self) -> bool:
-        """Whether the next minibatch is to be looked at; not where that would use up an iterator that the loss reads."""
+        """Whether the next minibatch is to be looked at; not where that uses up an iterator that the loss reads."""
         due = bool(self._due) and self._num_gradient_steps >= self._due[0]
         return due and iterator_named_by(self._agent, ("__call__",)) is None
 
