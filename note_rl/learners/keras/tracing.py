@@ -7,7 +7,7 @@ before each update, and a function that changes what it reads is not traced.
 
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from types import FunctionType
 from typing import Any, TypeVar
@@ -184,7 +184,7 @@ class Constants:
         """
         of_optimizers = [*self._optimizers, *map(_schedule_of, self._optimizers)]
         own = runs_own_code or self._packages or not all(is_of_a_library(type(one)) for one in of_optimizers)
-        outside = reads_from_outside(self._packages) if own else nullcontext([])
+        outside: AbstractContextManager[list[str]] = reads_from_outside(self._packages) if own else nullcontext([])
         with reads_of([self._agent]) as [names], outside as self._outside:
             yield
         self._read |= {name for name in names.keys() - self._left_out if not name.startswith("__")}
