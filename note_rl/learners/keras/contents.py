@@ -69,10 +69,10 @@ class Contents:
             self._values[path] = (type(value), value)  # 1, 1.0 and True are equal, but not in a graph
             return
         holder = self._looked_into(path, value)
-        by_contents = holder is not None and holder.by_contents
-        self._values[path] = (type(value), tuple(holder.keys)) if by_contents else SameObject(value)
         if holder is None:
+            self._values[path] = SameObject(value)
             return
+        self._values[path] = (type(value), tuple(holder.keys)) if holder.by_contents else SameObject(value)
         self._seen[id(value)] = value
         self._holders.append(holder)
         for key, part in zip(holder.keys, holder.held, strict=False):
