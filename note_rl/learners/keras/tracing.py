@@ -22,6 +22,7 @@ from note_rl.learners.keras.holders import Holder, SharedGenerator, is_of_a_libr
 from note_rl.learners.outside import reads_from_outside
 from note_rl.learners.python_objects import iterator_named_by
 from note_rl.learners.reads import reads_of
+from note_rl.support.garbage import no_garbage_collection
 
 Traced = TypeVar("Traced")
 
@@ -177,7 +178,7 @@ class Constants:
         }
 
     @contextmanager
-    def guarded(self, runs_own_code: bool) -> Iterator[None]:
+    def guarded(self, runs_own_code: bool = True) -> Iterator[None]:
         """Notes what is read within the block, in which a function is traced.
 
         A profiler makes tracing take half as long again, so there is none where no code of the user's is run.
@@ -185,7 +186,7 @@ class Constants:
         of_optimizers = [*self._optimizers, *map(_schedule_of, self._optimizers)]
         own = runs_own_code or self._packages or not all(is_of_a_library(type(one)) for one in of_optimizers)
         outside: AbstractContextManager[list[str]] = reads_from_outside(self._packages) if own else nullcontext([])
-        with reads_of([self._agent]) as [names], outside as self._outside:
+        with no_garbage_collection(), reads_of([self._agent]) as [names], outside as self._outside:
             yield
         self._read |= {name for name in names.keys() - self._left_out if not name.startswith("__")}
         self._contents = Contents(self._constants, _closed(self._agent))

@@ -1,5 +1,6 @@
 """Losses that do in Python what tracing would do once only: their steps are taken untraced, which is said by name."""
 
+import gc
 import itertools
 import logging
 import os
@@ -314,6 +315,30 @@ def test_what_comes_from_outside_is_read_in_each_step(read, name, caplog, monkey
     agent, _ = moved(lambda agent, r: read())
     assert agent.learner._update.compilation.untraced
     assert f"reads {name}, another each time: its gradient steps are taken untraced" in caplog.text
+
+
+def test_what_garbage_collection_runs_is_not_what_a_loss_does(caplog):
+    answers = []
+
+    def look_at_the_time(phase, info):
+        answers.append(time.time())
+
+    def making_garbage(agent, r):
+        agent.garbage = [[] for _ in range(10)]
+        return 1.0
+
+    threshold = gc.get_threshold()
+    gc.callbacks.append(look_at_the_time)
+    gc.set_threshold(1)
+    try:
+        agent, distance = moved(making_garbage)
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(look_at_the_time)
+    assert distance == 4.0
+    assert len(answers) > 1
+    assert not agent.learner._update.compilation.untraced
+    assert caplog.text == ""
 
 
 def test_agents_without_code_of_the_reader_s_are_traced_without_a_profiler(monkeypatch):
