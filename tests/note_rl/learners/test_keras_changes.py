@@ -1,5 +1,7 @@
 """What changes after a Keras agent was traced: traced steps are those that are taken as they are written."""
 
+import contextvars
+import weakref
 from array import array
 from collections import UserList, deque
 from collections.abc import Callable
@@ -212,6 +214,13 @@ def test_numbers_that_change_are_followed_wherever_they_are_held(what, monkeypat
     assert agent.learner.num_traces == 2
 
 
+class Entries(dict):
+    """Knows no other error than that of dictionaries."""
+
+    def __getattr__(self, name):
+        return self[name]
+
+
 def of_one():
     held = Queue()
     held.put(1.0)
@@ -224,6 +233,14 @@ def attributed():
 
     held.scale = 1.0
     return held
+
+
+KEPT: list[Entries] = []
+
+
+def referred():
+    KEPT[:] = [Entries(scale=1.0)]
+    return weakref.ref(KEPT[0])
 
 
 READ = {
@@ -249,6 +266,17 @@ READ = {
         lambda held: held.__setitem__(0, 3.0),
     ),
     "large array": (lambda: np.ones(2**17), lambda held: float(held[-1]), lambda held: held.__setitem__(-1, 3.0)),
+    "weak reference": (referred, lambda held: held()["scale"], lambda held: held().update(scale=3.0)),
+    "variable of a context": (
+        lambda: contextvars.ContextVar("scale", default=1.0),
+        lambda held: held.get(),
+        lambda held: held.set(3.0),
+    ),
+    "dictionary with attributes": (
+        lambda: Entries(scale=1.0),
+        lambda held: held.scale,
+        lambda held: held.update(scale=3.0),
+    ),
     "attribute of a function": (attributed, lambda held: held.scale, lambda held: setattr(held, "scale", 3.0)),
 }
 

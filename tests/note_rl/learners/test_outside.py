@@ -1,24 +1,30 @@
 """What is read from outside of the program is heard of where it decides, and nowhere else; no framework is needed."""
 
+import contextvars
 import cProfile
 import datetime
 import enum
 import hashlib
 import logging
 import os
+import pathlib
 import random
+import re
 import sys
+import threading
 import time
 import uuid
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import MISSING
 from typing import Generic, NamedTuple, TypeVar
 
 import pytest
 
-from note_rl.learners.comparing import PLAIN
+from note_rl.learners.comparing import ABSENT, PLAIN
 from note_rl.learners.outside import reads_from_outside
-from note_rl.learners.python_objects import contents_of, iterator_named_by
+from note_rl.learners.python_objects import contents_of, is_fixed, iterator_named_by
 
 
 @pytest.mark.parametrize(
@@ -99,6 +105,8 @@ def test_iterators_that_are_named_on_the_way() -> None:
 
 
 HELD = iter([1])
+SCALE_OF_THE_CONTEXT = contextvars.ContextVar("SCALE_OF_THE_CONTEXT", default=2.0)
+NOT_SET: contextvars.ContextVar[float] = contextvars.ContextVar("NOT_SET")
 Kind = TypeVar("Kind")
 
 
@@ -131,3 +139,48 @@ def test_what_belongs_to_classes_decides_nothing() -> None:
         for value in vars(kind).values():
             if not isinstance(value, (*PLAIN, tuple, list, frozenset, Mapping)):
                 contents_of(value)  # raises nothing
+
+
+class OwnThread(threading.Thread):
+    """Its attributes may change, unlike what a thread of Python's own is asked for."""
+
+    scale = 1.0
+
+
+@pytest.mark.parametrize("value", [object(), MISSING, re.compile("a"), pathlib.Path("a"), Colour.RED, Owner])
+def test_what_does_not_change_within(value: object) -> None:
+    assert is_fixed(value)
+
+
+@pytest.mark.parametrize("value", [OwnThread(), Owner(1), [1], weakref.ref(Owner), SCALE_OF_THE_CONTEXT])
+def test_what_may_change_within(value: object) -> None:
+    assert not is_fixed(value)
+
+
+def test_variables_of_contexts_and_weak_references_hold_what_they_give() -> None:
+    owner = Owner(1)
+    for value, given in ((weakref.ref(owner), owner), (SCALE_OF_THE_CONTEXT, 2.0), (NOT_SET, ABSENT)):
+        read = contents_of(value)
+        assert read is not None
+        assert read() == [given]
+
+
+class Unhelpful(dict[str, object]):
+    """A dictionary whose entries can be written as attributes, and that knows no other error than its own."""
+
+    def __getattr__(self, name: str) -> object:
+        return self[name]
+
+
+def test_objects_are_not_asked_for_attributes_that_they_may_not_have() -> None:
+    assert iterator_named_by(Owner(Unhelpful(scale=1.0)), ["__call__"]) is None
+    assert iterator_named_by(Owner(Unhelpful(held=iter([1]))), ["__call__"]) == "self.held"
+
+
+def test_an_attribute_of_a_module_is_not_that_of_the_agent() -> None:
+    class Logging(Owner):
+        def elsewhere(self) -> object:
+            return pathlib.Path.other  # type: ignore[attr-defined]
+
+    assert iterator_named_by(Logging([1]), ["elsewhere"]) is None
+    assert iterator_named_by(Owner([1]), ["elsewhere"]) == "self.other"

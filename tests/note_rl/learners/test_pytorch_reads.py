@@ -8,10 +8,12 @@ import math
 import os
 import pathlib
 import random
+import re
+import threading
 import time
 import types
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -26,6 +28,7 @@ SCALE = 1.0
 collections = 0
 TABLE = {"scale": [1.0]}
 NETWORK = nn.Linear(4, 1)
+WORD, FOLDER, MARK = re.compile("a"), pathlib.Path("a"), object()
 SPACE = types.SimpleNamespace(scale=1.0)
 
 
@@ -99,6 +102,22 @@ def of_scale(read):
     return lambda agent, s, r: read(agent) * (s @ agent.w - r).square()
 
 
+class Entries(dict):
+    """Knows no other error than that of dictionaries."""
+
+    def __getattr__(self, name):
+        return self[name]
+
+
+class OwnThread(threading.Thread):
+    scale = 1.0
+
+
+@dataclass
+class Made:
+    numbers: list[float] = field(default_factory=lambda: [1.0])
+
+
 class Reading(Custom):
     """Has something of each kind that a loss may read."""
 
@@ -114,6 +133,7 @@ class Reading(Custom):
         self.space = types.SimpleNamespace(scale=1.0)
         self.queue, self.generator = deque([1.0]), np.random.default_rng(0)
         self.bits, self.of_old = np.random.PCG64(0), np.random.RandomState(0)
+        self.attributed, self.thread = Entries(scale=1.0), OwnThread()
         self.counted, self.wrapped = counted(), {"it": itertools.count(1)}
 
 
@@ -166,6 +186,10 @@ FOLLOWED = {
     "code of a function": (
         lambda agent, s, r: scaled((s @ agent.w - r).square()),
         lambda agent: setattr(scaled, "__code__", shifted.__code__),
+    ),
+    "dictionary with attributes": (
+        of_scale(lambda agent: agent.attributed.scale),
+        lambda agent: agent.attributed.update(scale=5.0),
     ),
     "attribute of a function": (of_scale(lambda agent: scaled.own), lambda agent: setattr(scaled, "own", 5.0)),
     "class attribute": (of_scale(lambda agent: agent.of_class), lambda agent: setattr(Reading, "of_class", 5.0)),
@@ -227,6 +251,16 @@ def test_what_stays_is_recorded_once():
     traced = learned(loss, change, "auto")
     assert traced.num_traces == 1
     assert_same_state(learned(loss, change, False), traced, rtol=0)
+
+
+def test_what_does_not_change_is_recorded():
+    def loss(agent, s, r):
+        made = Made().numbers[0] if WORD.match("a") and FOLDER.name and MARK is not None else 5.0
+        return made * (s @ agent.w - r).square()
+
+    traced = learned(loss, lambda agent: None, "auto")
+    assert traced.num_traces == 1
+    assert not traced._steps.traces.given_up
 
 
 def test_what_garbage_collection_runs_is_not_what_a_loss_does(monkeypatch):
@@ -291,6 +325,7 @@ REFUSED = {
     "generator of old": (of_scale(lambda agent: agent.of_old.rand()), "self.of_old: RandomState"),
     "iterator": (of_scale(lambda agent: next(agent.counted)), "reads self.counted, an iterator"),
     "iterator in a dict": (of_scale(lambda agent: next(agent.wrapped["it"])), "reads self.wrapped, an iterator"),
+    "own thread": (of_scale(lambda agent: agent.thread.scale), "self.thread: OwnThread"),
     "cache": (of_scale(lambda agent: kept(1.0)), "the global kept: _lru_cache_wrapper"),
     "environment": (of_scale(lambda agent: 1.0 + len(os.environ.get("NOTE_RL_TEST", ""))), "os.environ"),
     "file": (of_scale(lambda agent: 1.0 + len(pathlib.Path(os.devnull).read_text())), "open()"),

@@ -1,9 +1,7 @@
 """What is compared of a value that a loss reads: it is equal as long as the loss would be recorded in the same way."""
 
 import dataclasses
-import enum
 import functools
-import logging
 import types
 from collections.abc import Mapping
 from typing import Any
@@ -13,14 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from note_rl.learners.comparing import ABSENT, PLAIN, SameObject
+from note_rl.learners.python_objects import is_fixed
 
 _LARGEST = 1_000  # numbers in an array, which are compared before each update block
 _FIXED = (
-    *(types.ModuleType, types.MethodDescriptorType, types.WrapperDescriptorType, type),
     *(property, classmethod, staticmethod, functools.cached_property, np.ufunc, np.dtype),
     *(torch.device, torch.dtype, torch.layout, torch.memory_format, torch.finfo, torch.iinfo),
     *(torch.jit.ScriptFunction, torch.Size),
-    *(enum.Enum, logging.Logger, range, slice, type(Ellipsis), type(NotImplemented)),
 )  # what does not change within; layers and tensors are looked at by `Layers`, and kernels read tensors
 
 
@@ -46,7 +43,7 @@ def form_of(value: Any) -> Any:
     Raises:
         TypeError: The value could change unseen.
     """
-    if value is ABSENT or isinstance(value, (*_FIXED, Tensor, nn.Module)):
+    if _is_fixed(value) or isinstance(value, (Tensor, nn.Module)):
         return SameObject(value)
     if isinstance(value, PLAIN):
         return type(value), value  # 1, 1.0 and True are equal, but not to kernels
@@ -67,12 +64,15 @@ def _form_of_code(value: Any) -> Any:
         return SameObject(value), tuple(map(SameObject, identities_of(value) or ()))
     if isinstance(value, functools.partial):
         return functools.partial, form_of(value.func), form_of(value.args), form_of(value.keywords)
-    owner = getattr(value, "__self__", None)
-    if isinstance(value, types.BuiltinFunctionType) and (owner is None or isinstance(owner, _FIXED)):
+    if isinstance(value, types.BuiltinFunctionType) and (value.__self__ is None or _is_fixed(value.__self__)):
         return SameObject(value)
-    if isinstance(value, types.MethodType) and isinstance(owner, (*_FIXED, nn.Module)):
-        return SameObject(owner), SameObject(value.__func__)
+    if isinstance(value, types.MethodType) and (isinstance(value.__self__, nn.Module) or _is_fixed(value.__self__)):
+        return SameObject(value.__self__), SameObject(value.__func__)
     raise TypeError(f"{type(value).__name__}, which could change unseen")
+
+
+def _is_fixed(value: Any) -> bool:
+    return is_fixed(value) or isinstance(value, _FIXED)
 
 
 def _is_dataclass(value: Any) -> bool:
