@@ -83,7 +83,6 @@ class ReplicatedUpdate(CompiledUpdate):
 
     def _loop(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> dict[str, Any]:
         """One step: columns are [B, ...]."""
-        self.num_traces += 1
         read = {**{name: scalars[name] for name in of_the_agent(scalars)}, **dict.fromkeys(batch_attributes(columns))}
         with in_a_trace(self._optimizers, scalars), temporary_attributes(self._agent, read):
             context = copy_context()  # of the mode that layers are in: a replica is traced in a thread of its own

@@ -140,7 +140,6 @@ class ServedUpdate(CompiledUpdate):
         self, num_steps: list[int], syncing: bool, moves_targets: bool, batch: dict[str, Any], scalars: dict[str, Any]
     ) -> dict[str, Any]:
         """One step of a worker along a minibatch, [B, ...] by name."""
-        self.num_traces += 1
         read = {**{name: scalars[name] for name in of_the_agent(scalars)}, **batch_attributes(batch)}
         with in_a_trace(self._optimizers, scalars), temporary_attributes(self._agent, read), self._counted(num_steps):
             context = copy_context()  # of the mode that layers are in: a replica is traced in a thread of its own

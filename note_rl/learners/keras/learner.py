@@ -182,7 +182,7 @@ class KerasLearner:
 
     @property
     def num_traces(self) -> int:
-        """How often the update was traced; a change of hyperparameters must not add to it."""
+        """How many traced functions came of the update; a change of hyperparameters must not add to it."""
         return self._update.num_traces
 
     def update(self, sample: Sample, hyperparameters: Mapping[str, float]) -> Update:

@@ -131,7 +131,9 @@ class Constants:
     def traced(self, trace: Callable[[], Traced]) -> Traced:
         """Returns what `trace` gives, which traces a function.
 
-        What only the first call of all does, such as making a table, is done in a first trace.
+        What only the first call of all does, such as making a table, is done in a first trace. Where code of the user's
+        is run, a second one listens to what is read from outside: while AutoGraph converts functions, which it does
+        once, a profiler would make it take four times as long.
 
         Raises:
             NotTraceableError: The function changes what it reads, reads what can change unseen, or takes tensors for
@@ -142,15 +144,16 @@ class Constants:
             raise NotTraceableError(f"reads {iterator}, an iterator, which gives another answer each time")
         before = Everything(self._agent)
         try:
-            for _ in range(2):
+            runs_own_code = before.contents.has_own_code or self._runs_own_code()
+            for is_second in (False, True):
                 earlier = before.contents.now()
-                with self.guarded(before.contents.has_own_code):
+                with self.guarded(listening=is_second and runs_own_code):
                     traced = trace()
                 if unseen := self._unseen():
                     before.put_back()
                     raise NotTraceableError(f"reads {unseen}")
                 moved = self._moved(earlier, earlier.now())
-                if not moved:
+                if not moved and (is_second or not runs_own_code):
                     return traced
                 if any(map(_is_symbolic, moved.values())):
                     break
@@ -178,19 +181,25 @@ class Constants:
         }
 
     @contextmanager
-    def guarded(self, runs_own_code: bool = True) -> Iterator[None]:
+    def guarded(self, listening: bool = True) -> Iterator[None]:
         """Notes what is read within the block, in which a function is traced.
 
-        A profiler makes tracing take half as long again, so there is none where no code of the user's is run.
+        Args:
+            listening: Whether to what is read from outside, too, which takes a profiler.
         """
-        of_optimizers = [*self._optimizers, *map(_schedule_of, self._optimizers)]
-        own = runs_own_code or self._packages or not all(is_of_a_library(type(one)) for one in of_optimizers)
-        outside: AbstractContextManager[list[str]] = reads_from_outside(self._packages) if own else nullcontext([])
+        outside: AbstractContextManager[list[str]] = nullcontext([])
+        if listening:
+            outside = reads_from_outside(self._packages)
         with no_garbage_collection(), reads_of([self._agent]) as [names], outside as self._outside:
             yield
         self._read |= {name for name in names.keys() - self._left_out if not name.startswith("__")}
         self._contents = Contents(self._constants, _closed(self._agent))
         self._hold_optimizers()
+
+    def _runs_own_code(self) -> bool:
+        """Whether agent or optimizers are of classes that no library has."""
+        of_optimizers = [*self._optimizers, *map(_schedule_of, self._optimizers)]
+        return bool(self._packages) or not all(is_of_a_library(type(one)) for one in of_optimizers)
 
     def changed(self) -> list[str]:
         """Returns the names of what is no longer as it was when it was noted."""

@@ -47,7 +47,7 @@ class CompiledUpdate:
 
     Attributes:
         compilation: How functions are compiled.
-        num_traces: How often the loop was traced; a change of hyperparameters must not add to it.
+        num_traces: How many traced functions came of it; a change of hyperparameters must not add to it.
         acting: Gives the variables whose new values are wanted after each block, to act by.
         acting_values: These, by the id of the variable, after the last block; where that does not know them, nothing.
         always_traced: Whether steps cannot be taken untraced.
@@ -179,12 +179,14 @@ class CompiledUpdate:
             return partial(self._untraced, function)
         try:
             with self._modes.learning(), self._raising_refusals():
-                return self._constants.traced(lambda: self.compilation.traced(function, *arguments))
+                traced = self._constants.traced(lambda: self.compilation.traced(function, *arguments))
         except NotTraceableError as error:
             self._go_on_untraced(
                 str(error), "a count can be a tf.Variable that assign_add() changes, and random numbers normal_inputs"
             )
-        return partial(self._untraced, function)
+            return partial(self._untraced, function)
+        self.num_traces += 1
+        return traced
 
     def _untraced(self, function: Callable[..., Any], *arguments: Any) -> Any:
         with self._modes.learning(), self._raising_refusals():
@@ -214,7 +216,6 @@ class CompiledUpdate:
         return rows.packed({**found, **learned})
 
     def _loop(self, columns: dict[str, Any], sync: Any, scalars: dict[str, Any]) -> dict[str, Any]:
-        self.num_traces += not tf.executing_eagerly()
         num_gradient_steps, batch_size = columns["reward"].shape[:2]
         handed_over: set[str] = set()  # known once the body is traced; XLA drops the columns that nobody fills
         learning = [parameter for _, parameters in self._optimizers for parameter in parameters]

@@ -137,7 +137,7 @@ def test_an_agent_that_sees_pictures_is_trained_without_xla_and_it_is_said_once(
         learner.update(blocks_of(3, (36, 36), np.uint8), {})
         prepared(agent()).update(sample, {})
     assert [compiles(one) for one in traced(learner)] == [False, False]
-    assert learner.num_traces == 3  # one to see what is in it
+    assert learner.num_traces == 2
     said = [record.message for record in caplog.records if "XLA" in record.message]
     assert len(said) == 1
     assert "jit_compile='auto': DQN is trained without XLA" in said[0]
