@@ -15,6 +15,7 @@ from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.peers import Peers
 from note_rl.learners.recurrence import RecurrentState
+from note_rl.learners.step_way import StepWay
 from note_rl.types import TRANSITION_COLUMNS, Array, BoolArray, FloatArray, Sample, Update
 
 
@@ -92,6 +93,9 @@ class Learner(Protocol):
             hyperparameters: Names of agent attributes whose values come with each update.
             jit: True, False or "auto": whether to compile the update; see `TrainOptions.jit_compile`.
         """
+
+    def step_way(self) -> StepWay:
+        """Returns the way in which gradient steps are taken now, and why not in a quicker one."""
 
     def join(self, peers: Peers) -> None:
         """Takes gradient steps together with these peers from the next prepare() on: samples are its share of them.

@@ -18,6 +18,7 @@ from note_rl.environments.frames import check_frame_stack
 from note_rl.errors import SettingsError
 from note_rl.learners.declarations import Declared, check_settings, updates_itself
 from note_rl.learners.peers import Alone
+from note_rl.learners.step_way import StepWay
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings
 from note_rl.support.checking import Count, checked_arguments
 from note_rl.training.callback_states import CallbackStates
@@ -73,6 +74,13 @@ class Trainable(Declared, Persistent):
     def learning_rate_factor(self) -> float:
         """What a `Plateau` has multiplied every learning rate by so far."""
         return 1.0 if self._trainer is None else self._trainer.state.plateau.factor
+
+    def how_steps_are_taken(self) -> StepWay:
+        """Says which way gradient steps are taken now, and why not a quicker one: `print(agent.how_steps_are_taken())`.
+
+        What pays is decided while training goes on, so the answer after train() is about its last steps.
+        """
+        return self.learner.step_way()
 
     def note_evaluation(self, mean_return: float, at: int | None = None) -> None:
         """Tells a `Plateau(by="evaluations")` of an evaluation; called by a callback while train() runs.

@@ -62,6 +62,9 @@ class TrainableAgent(Protocol):
     ) -> TrainResult:
         """See `note_rl.RL.train`."""
 
+    def how_steps_are_taken(self) -> object:
+        """See `note_rl.training.trainable.Trainable`."""
+
     def distributed_training(self, *, strategy: Any, **arguments: Any) -> TrainResult:
         """See `note_rl.RL_pytorch.distributed_training` and that of `note_rl.RL`."""
 

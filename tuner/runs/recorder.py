@@ -170,6 +170,7 @@ class RunRecorder:
             "num_gradient_steps": outcome.num_gradient_steps,
             "seconds": outcome.seconds,
             "stop_reason": outcome.stop_reason,
+            **({"steps": outcome.steps} if outcome.steps else {}),
         }
         evaluations = [asdict(point) for point in outcome.evaluations]
         if outcome.evaluations:

@@ -64,6 +64,7 @@ class TrainOutcome:
         num_env_steps, num_gradient_steps: Over the life of the agent.
         seconds: Wall time of training and evaluation.
         stop_reason: `TARGET_REWARD`, or as `note_rl.types.TrainResult` has it.
+        steps: Which way its last gradient steps were taken, and why not a quicker one: `how_steps_are_taken()`.
     """
 
     folder: Path
@@ -73,6 +74,7 @@ class TrainOutcome:
     num_gradient_steps: int
     seconds: float
     stop_reason: str
+    steps: str = ""
 
     @property
     def final_return(self) -> float:
@@ -83,7 +85,7 @@ class TrainOutcome:
 def run_trial(context: TrialContext) -> None:
     """The entry of a trial process: trains with the trial's config and seed."""
     config = {**context.spec.config, "seed": context.spec.seed}
-    run_training(RunConfig.from_json(config), context.folder, context)
+    context.steps = run_training(RunConfig.from_json(config), context.folder, context).steps
 
 
 def run_training(
@@ -140,6 +142,7 @@ def _trained(run: BuiltRun, folder: Path, reporter: Reporter, episodes: EpisodeL
         num_gradient_steps=run.agent.num_gradient_steps,
         seconds=time.perf_counter() - began,
         stop_reason=stop_reason,
+        steps=str(run.agent.how_steps_are_taken()),
     )
 
 

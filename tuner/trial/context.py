@@ -136,7 +136,7 @@ class TrialContext:
         self.spec = spec
         self.folder = folder
         self.interruption: TrialInterrupted | None = None
-        self.remark, self.used = "", 1.0
+        self.remark, self.used, self.steps = "", 1.0, ""
         self._line = line
         self._began = began
         self._recorded = dict(files.read_reports(folder))

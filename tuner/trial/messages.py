@@ -103,6 +103,7 @@ class TrialResult:
         seconds: Wall time of the trial.
         deterministic: Whether it would end so again, being a mistake in what was asked for.
         used: The share of its budget that a run has used which ended by itself before that did.
+        steps: Which way its last gradient steps were taken, and why not a quicker one; empty: not known.
     """
 
     outcome: Outcome
@@ -111,6 +112,7 @@ class TrialResult:
     seconds: float = 0.0
     deterministic: bool = False
     used: float = 1.0
+    steps: str = ""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.used <= 1.0:
@@ -118,6 +120,7 @@ class TrialResult:
         if not math.isfinite(self.seconds):
             raise ValueError(f"a result cannot have taken {self.seconds} s")
         object.__setattr__(self, "reason", plain(self.reason, MAX_REASON, OUTPUT_FILE))
+        object.__setattr__(self, "steps", plain(self.steps, MAX_REASON, OUTPUT_FILE))
         object.__setattr__(self, "traceback", plain(self.traceback, MAX_TRACEBACK, OUTPUT_FILE))
 
     def to_json(self) -> str:

@@ -121,7 +121,7 @@ def run_entry(context: TrialContext, find: Callable[[], TrialEntry], began: floa
         trace = "" if isinstance(error, TrialInterrupted) else traceback_of(error)
         _append_to_output(context.folder, trace)
     context.close()
-    return TrialResult(outcome, reason, trace, time.monotonic() - began, deterministic, context.used)
+    return TrialResult(outcome, reason, trace, time.monotonic() - began, deterministic, context.used, context.steps)
 
 
 def _classify(error: BaseException) -> tuple[Outcome, str]:

@@ -47,6 +47,7 @@ from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.own_updates import OwnUpdate
 from note_rl.learners.peers import Peers
 from note_rl.learners.recurrence import RecurrentState, State, pair_of
+from note_rl.learners.step_way import StepWay
 from note_rl.learners.targets import update_copies
 from note_rl.settings import Settings
 from note_rl.types import Array, BoolArray, FloatArray, Sample, Update
@@ -176,6 +177,10 @@ class KerasLearner:
             for one, _ in self._optimizers:
                 check_made_within(self._update.strategy, [one.iterations], f"the optimizer {type(one).__name__}")
         self._update.prepare(self._optimizers, max_grad_norm, hyperparameters, jit)
+
+    def step_way(self) -> StepWay:
+        """Returns the way in which steps are taken now; see `Learner.step_way`."""
+        return self._update.way
 
     def expect(self, num_gradient_steps: float) -> None:
         """Changes nothing: the update is compiled before the first gradient step."""

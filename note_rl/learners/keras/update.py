@@ -22,6 +22,7 @@ from note_rl.learners.keras.tracing import Constants, NotTraceableError
 from note_rl.learners.keras.variables import identity, named_variables, optimizer_slots
 from note_rl.learners.keras.xla import Compilation, is_on_cpu
 from note_rl.learners.losses import batch_attributes
+from note_rl.learners.step_way import NONE_TAKEN, StepWay
 from note_rl.types import Array, BoolArray
 
 MakeStep = Callable[[Optimizers, float | None], GradientStep | OwnUpdateStep]
@@ -124,7 +125,7 @@ class CompiledUpdate:
             f"{kind} {reason}: its gradient steps are taken untraced from now on, which is right and takes many times "
             f"as long; {remedy}",
         )
-        self.compilation.untraced = True
+        self.compilation.go_on_untraced(f"{kind} {reason}")
         self._compile()
 
     def _compile(self) -> None:
@@ -236,6 +237,11 @@ class CompiledUpdate:
         empty["reported"] = tf.zeros((num_gradient_steps, self._step.reports.width))
         rows = tf.while_loop(lambda k, _: k < num_gradient_steps, body, (0, empty))[1]
         return {"diverged": snapshot.unless_sound(rows["loss"]), **{name: rows[name] for name in sorted(handed_over)}}
+
+    @property
+    def way(self) -> StepWay:
+        """The way in which steps are taken now."""
+        return self.compilation.way if self._traced else NONE_TAKEN
 
     @property
     def reported_names(self) -> list[str]:

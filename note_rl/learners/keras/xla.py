@@ -9,6 +9,7 @@ import tensorflow as tf
 from tensorflow.python.framework import ops
 
 from note_rl.errors import say_once
+from note_rl.learners.step_way import StepWay
 from note_rl.support.xla_cache import clear_xla_cache
 
 _log = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ class Compilation:
 
     def __init__(self, asked: bool | str, on_cpu: bool, owner: type) -> None:
         self.uses_xla = bool(asked)
+        self._reason = "" if asked else "jit_compile=False, or a strategy of tf.distribute"  # why not a quicker way
         self._choosing = asked == "auto" and on_cpu
         self._owner = owner
 
@@ -54,6 +56,7 @@ class Compilation:
         if not slow:
             return traced
         self.uses_xla = False
+        self._reason = f"XLA is slower at {', '.join(slow)} on a CPU; jit_compile=True asks for it all the same"
         say_once(
             _log,
             f"jit_compile='auto': {self._owner.__name__} is trained without XLA, which is several times slower than "
@@ -79,7 +82,17 @@ class Compilation:
         if is_not_kept(error) and clear_xla_cache():
             return True
         self.uses_xla = not isinstance(error, _NOT_COMPILABLE)
+        self._reason = "" if self.uses_xla else f"XLA cannot compile it: {str(error).splitlines()[0]}"
         return not self.uses_xla
+
+    def go_on_untraced(self, reason: str) -> None:
+        """Has functions called as they are from now on."""
+        self.untraced, self._reason = True, reason
+
+    @property
+    def way(self) -> StepWay:
+        """The way in which gradient steps are taken."""
+        return StepWay("eager" if self.untraced else "whole" if self.uses_xla else "traced", self._reason)
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]

@@ -56,6 +56,7 @@ from note_rl.learners.pytorch.tensors import (
     stacked,
 )
 from note_rl.learners.recurrence import RecurrentState, State, pair_of
+from note_rl.learners.step_way import StepWay
 from note_rl.learners.targets import update_copies
 from note_rl.settings import Settings
 from note_rl.types import Array, BoolArray, FloatArray, Sample, Update
@@ -155,6 +156,10 @@ class PyTorchLearner:
     def expect(self, num_gradient_steps: float) -> None:
         """Hears that so many gradient steps are still to come; see `Learner.expect`."""
         self._steps.traces.expect(num_gradient_steps)
+
+    def step_way(self) -> StepWay:
+        """Returns the way in which steps are taken now; see `Learner.step_way`."""
+        return self._steps.traces.way
 
     @property
     def stages(self) -> tuple[int, int]:

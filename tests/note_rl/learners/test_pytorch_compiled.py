@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from note_rl.learners.pytorch.recording import compiled as module
-from note_rl.learners.pytorch.recording.compiled import compiled, has_compiler, pays
+from note_rl.learners.pytorch.recording.compiled import NO_COMPILER, compiled, has_compiler, why_not_compiled
 from note_rl.learners.pytorch.recording.graph import recorded
 from note_rl.learners.pytorch.recording.playback import replay
 
@@ -160,17 +160,18 @@ def test_compiling_pays_where_a_few_such_runs_save_what_it_takes():
     assert recording.num_calls == 2
     assert recording.num_elements == 2000
     # 4 runs, 2 calls of 0.8 us and 2000 numbers of 0.9 ns against 7.08 s: 520,588 steps
-    assert pays(recording, 520_600, torch.device("cpu")) == has_compiler()
-    assert not pays(recording, 520_500, torch.device("cpu"))
-    assert not pays(recording, 10**9, torch.device("meta"))
+    without = "" if has_compiler() else NO_COMPILER
+    assert why_not_compiled(recording, 520_600, torch.device("cpu")) == without
+    assert "takes longer than it saves" in why_not_compiled(recording, 520_500, torch.device("cpu"))
+    assert why_not_compiled(recording, 10**9, torch.device("meta")).startswith("parameters are on meta")
 
 
 def test_where_nothing_is_kept_one_run_has_to_save_what_it_takes(monkeypatch):
     monkeypatch.setenv("NOTE_RL_TORCH_CACHE", "off")
     recording = recorded(lambda x: [x.sin().cos()], [], [torch.ones(1000)])
-    assert not pays(recording, 520_600, torch.device("cpu"))
-    assert not pays(recording, 2_082_300, torch.device("cpu"))
-    assert pays(recording, 2_082_400, torch.device("cpu")) == has_compiler()
+    for too_few in (520_600, 2_082_300):
+        assert "takes longer than it saves" in why_not_compiled(recording, too_few, torch.device("cpu"))
+    assert why_not_compiled(recording, 2_082_400, torch.device("cpu")) == ("" if has_compiler() else NO_COMPILER)
 
 
 @needs_compiler

@@ -4,7 +4,10 @@ import json
 import math
 import re
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from note_rl.training.checkpoint import read_checkpoint
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLine
 from tests.tuner.runs.test_stops import Stopping, attempt, config_of
+from tests.tuner.runs.test_train import Reporter, run_config
 from tests.tuner.studies import FakeExecutor, Script, learn, run_study
 from tuner.commands.play import load_run
 from tuner.config.composing import RunConfig
@@ -19,7 +23,7 @@ from tuner.reporting.sections.effort import cost_section
 from tuner.results.insights.effort import costs
 from tuner.runs.build import TrainableAgent, build_run
 from tuner.runs.checkpoints import about_best
-from tuner.runs.training import run_training
+from tuner.runs.training import run_training, run_trial
 from tuner.trial.context import TrialContext
 from tuner.trial.messages import JsonDict, Message, Outcome, TrialInterrupted, TrialResult, TrialSpec, Verdict
 
@@ -92,6 +96,7 @@ def test_on_the_command_line_a_target_is_said_and_a_run_can_go_on_behind_it(tune
     assert found is not None
     result = json.loads((tuner.folder / "mine/result.json").read_text())
     assert (result["outcome"], result["stop_reason"]) == ("complete", "target_reward")
+    assert result["steps"] == "eager: no gradient step was taken yet"
     assert result["num_env_steps"] == int(found[1]) < 240
     assert "add training.target_reward=null or a higher one" in tuner.refused("train", "resume=mine")
     assert tuner("train", "resume=mine", "training.target_reward=null").status == 0
@@ -275,3 +280,13 @@ def test_better_weights_are_told_apart_from_a_lucky_evaluation_of_the_last_ones(
     answer = tuner("train", *SMALL, *SMALL_AGENTS["dqn"], *FLAT, "plateau.early_stop=1", "hydra.run.dir=mine")
     assert "stopped early after 160 steps" in answer.output
     assert told in answer.output.splitlines()
+
+
+def test_a_trial_says_which_way_its_gradient_steps_were_taken(tmp_path: Path) -> None:
+    config = asdict(run_config())
+    context: Any = Reporter()
+    context.spec, context.folder = SimpleNamespace(config=config, seed=config["seed"]), tmp_path
+    run_trial(context)
+    assert context.steps.startswith("eager: fewer than 2,000 gradient steps were to come")
+    told = TrialResult(Outcome.COMPLETE, steps=context.steps)
+    assert TrialResult.from_json(told.to_json()) == told

@@ -143,6 +143,7 @@ def _configured(subject: ConfiguredSubject, seed: int, context: TrialContext) ->
     """Trains as `tuner train` does; a run that was stopped goes on from its checkpoint."""
     history = HistoryTracker(context.folder)
     outcome = run_training(RunConfig.from_json({**subject.config, "seed": seed}), context.folder, context, history)
+    context.steps = outcome.steps
     history.close()
     curve = [(point.fraction, point.mean_return) for point in outcome.evaluations]
     rewards = [row.episode_reward for row in history.rows]  # those of earlier attempts included

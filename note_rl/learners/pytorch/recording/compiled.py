@@ -51,15 +51,20 @@ _DAMAGED = (RuntimeError, OSError, LookupError, zipfile.BadZipFile)
 _QUICKER_IN_TORCH = (aten.tanh.default,)  # 5 us for 16,384 numbers, by MKL; 25 us in inductor's loops
 
 
-def pays(recording: Recording, num_gradient_steps: float, device: torch.device) -> bool:
-    """Whether compiling should be tried without being asked for: it saves time over the runs that find the program."""
+NO_COMPILER = "no C++ compiler is installed (g++, clang++ or the one named by CXX)"
+
+
+def why_not_compiled(recording: Recording, num_gradient_steps: float, device: torch.device) -> str:
+    """Why compiling is not tried unless it is asked for; empty: it saves time over the runs that find the program."""
     saved_s = num_gradient_steps * (
         recording.num_calls * _SAVED_PER_CALL_S + recording.num_elements * _SAVED_PER_ELEMENT_S
     )
     needed_s = _seconds_to_compile(recording)
-    if device.type != "cpu" or _NUM_RUNS * saved_s < needed_s or not has_compiler():
-        return False
-    return saved_s >= needed_s or _keeps_programs(os.environ.get(VARIABLE, ""))
+    if device.type != "cpu":
+        return f"parameters are on {device.type}, and compiling pays on a CPU only"
+    if _NUM_RUNS * saved_s < needed_s or (saved_s < needed_s and not _keeps_programs(os.environ.get(VARIABLE, ""))):
+        return "compiling takes longer than it saves in the gradient steps to come; jit_compile=True asks for it"
+    return "" if has_compiler() else NO_COMPILER
 
 
 def _seconds_to_compile(recording: Recording) -> float:
@@ -136,7 +141,7 @@ def _digest(recording: Recording, tensors: Sequence[Tensor]) -> str:
 def _compile(recording: Recording, tensors: Sequence[Tensor], path: Path) -> None:
     """Compiles into a file."""
     if tensors[-1].device.type == "cpu" and not has_compiler():
-        raise RuntimeError("no C++ compiler is installed (g++, clang++ or the one named by CXX)")
+        raise RuntimeError(NO_COMPILER)
     seconds = _seconds_to_compile(recording)
     _log.info("compiling the update: some %.0f s, this once for these networks and minibatches", seconds)
     with warnings.catch_warnings():

@@ -15,6 +15,7 @@ from note_rl.learners.pytorch.recording.examples import Example, OrdinaryWay
 from note_rl.learners.pytorch.recording.failing import FAILURES, Beginning, ReplayError
 from note_rl.learners.pytorch.recording.graph import Recording
 from note_rl.learners.pytorch.recording.whole import WholeStep, WholeSteps
+from note_rl.learners.step_way import StepWay
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +30,7 @@ class Trace:
         recording: What it was made from.
         is_compiled: Whether it is compiled code.
         whole: What takes such steps as a whole, in place of it.
+        why_not_quicker: Why it is not compiled, or not as a whole.
         targets_stay: Whether targets are not updated after some of these steps.
     """
 
@@ -37,6 +39,7 @@ class Trace:
     recording: Recording
     is_compiled: bool = False
     whole: WholeStep | None = None
+    why_not_quicker: str = ""
     targets_stay: bool = False
 
     @property
@@ -45,6 +48,13 @@ class Trace:
         if self.whole is not None:
             return 3 if self.whole.moves_targets else 2
         return 2 if self.is_compiled else 1
+
+    @property
+    def way(self) -> StepWay:
+        """The way in which such steps are taken."""
+        if self.whole is not None:
+            return StepWay("whole")
+        return StepWay("compiled" if self.is_compiled else "replayed", self.why_not_quicker)
 
     def __call__(self, values: Sequence[Tensor], quick: bool) -> Evaluated:
         """Returns what a minibatch gives; see `Replays`."""
@@ -71,8 +81,8 @@ class Compiling:
         self.steppers: Sequence[Stepper] = ()
         self._ordinary = ordinary
         self._whole_steps = WholeSteps(ordinary)
-        self._uncompilable = False
-        self._in_parts = False  # whole steps cannot be made
+        self._uncompilable = ""  # why not
+        self._in_parts = ""  # why whole steps cannot be made
 
     def __call__(self, trace: Trace, example: Example, targets_may_move: bool) -> None:
         """Has the trace run compiled code, if that can be had; else says once why not, and it goes on replaying.
@@ -86,10 +96,13 @@ class Compiling:
         if trace.whole is not None and trace.whole.fits() and trace.whole.moves_targets == moves_targets:
             return
         trace.whole = None
-        if not self._in_parts and self.steppers and self._whole_steps.suit(self.steppers, trace.form):
+        why_in_parts = self._in_parts or self._whole_steps.why_not(self.steppers, trace.form)
+        if not why_in_parts:
             self._compile_whole(trace, example, moves_targets)
             if not self._in_parts:
                 return
+            why_in_parts = self._in_parts
+        trace.why_not_quicker = why_in_parts if trace.is_compiled else self._uncompilable
         if trace.is_compiled or self._uncompilable:
             return
         try:
@@ -97,22 +110,23 @@ class Compiling:
                 run = compiled(trace.recording, example.values)
             self._ordinary.check(run, example, 1e-3)
         except Exception as error:  # noqa: BLE001 - a compiler and a disk fail in all kinds of ways; replaying does not
-            self._uncompilable = True
+            self._uncompilable = trace.why_not_quicker = f"it cannot be compiled: {in_short(error)}"
             _log.warning("the update cannot be compiled, it is replayed instead: %s", in_short(error))
         else:
-            trace.run, trace.is_compiled = run, True
+            trace.run, trace.is_compiled, trace.why_not_quicker = run, True, why_in_parts
 
     def _compile_whole(self, trace: Trace, example: Example, moves_targets: bool) -> None:
         """As soon as the optimizers have taken their first steps."""
         followed = self._whole_steps.followed(self.steppers, trace.form)
         if followed is None:
+            trace.why_not_quicker = "the optimizer has not taken its first step"
             return
         try:
             whole = self._whole_steps.made(example, followed, moves_targets)
             self._whole_steps.check(whole, example, self.steppers)
         except Exception as error:  # noqa: BLE001 - see above; and update_param() may do what cannot be recorded
-            self._in_parts = True
-            _log.debug("losses and gradients are compiled without what follows: %s", in_short(error))
+            self._in_parts = f"the optimizer's step cannot be a part of the program: {in_short(error)}"
+            _log.info("losses and gradients are compiled without the optimizer's step: %s", in_short(error))
         else:
             trace.whole = whole
 

@@ -134,15 +134,28 @@ class Guards:
         return None if self._layers.are_unchanged() else "a layer"
 
 
-def declares_to_be_traceable(agent: Any) -> bool:
-    """Whether the very class of the agent says so, and its networks are made of layers that are known here."""
-    return bool(vars(type(agent)).get("traceable", False)) and all(
-        layer_is_known(layer) for network in networks_of(agent) for layer in network.modules()
-    )
+def why_not_recorded(agent: Any) -> str:
+    """Why steps are not recorded unless that is asked for; empty: the class of the agent declares that they may be.
+
+    A subclass says so itself: what it adds may do what a recording would freeze. Nor is a layer known that is neither
+    torch's nor this project's, or has hooks.
+    """
+    name = type(agent).__name__
+    if not vars(type(agent)).get("traceable", False):
+        return f"{name} does not declare `traceable = True`"
+    for network in networks_of(agent):
+        for layer in network.modules():
+            if not layer_is_known(layer):
+                hooks = "which has hooks" if _is_ours_or_torchs(layer) else "which is not one of torch.nn"
+                return f"{name} has a layer {type(layer).__name__}, {hooks}"
+    return ""
 
 
 def layer_is_known(layer: nn.Module) -> bool:
     """Whether a layer is one of torch.nn or of this project, and does nothing besides."""
     hooks = layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks
-    known = type(layer).__module__.startswith(("torch.nn.modules.", "note_rl."))
-    return known and "forward" not in vars(layer) and not hooks
+    return _is_ours_or_torchs(layer) and "forward" not in vars(layer) and not hooks
+
+
+def _is_ours_or_torchs(layer: nn.Module) -> bool:
+    return type(layer).__module__.startswith(("torch.nn.modules.", "note_rl."))

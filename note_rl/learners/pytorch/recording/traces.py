@@ -14,26 +14,30 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from note_rl.errors import say_once
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.comparing import is_same
 from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, flattened, form_of
 from note_rl.learners.pytorch.optimizer_step import Stepper
-from note_rl.learners.pytorch.recording.compiled import pays
+from note_rl.learners.pytorch.recording.compiled import NO_COMPILER, why_not_compiled
 from note_rl.learners.pytorch.recording.compiling import Compiling, Trace, in_short
 from note_rl.learners.pytorch.recording.examples import Example, OrdinaryWay
 from note_rl.learners.pytorch.recording.failing import ReplayError, WholeStepError
 from note_rl.learners.pytorch.recording.graph import recorded
-from note_rl.learners.pytorch.recording.guards import declares_to_be_traceable
+from note_rl.learners.pytorch.recording.guards import why_not_recorded
 from note_rl.learners.pytorch.recording.playback import replay
 from note_rl.learners.pytorch.recording.products import LEAST_WORK, MKL, ONEDNN
 from note_rl.learners.pytorch.recording.whole import WholeStep
 from note_rl.learners.pytorch.tensors import named_tensors
+from note_rl.learners.step_way import NONE_TAKEN, StepWay
 
 _log = logging.getLogger(__name__)
 
 _WORTH_RECORDING = 2_000  # gradient steps to come: recording takes 0.1 to 0.5 s and saves 0.1 to 0.5 ms per step
+_REMEDY = "with `traceable = True` in the class, or jit_compile=True, they are recorded and take about half the time"
 _MAX_TRACES = 20
 _NOT_TRACEABLE = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, AssertionError)
+_TOO_FEW = f"fewer than {_WORTH_RECORDING:,} gradient steps were to come, which a recording would take longer than"
 _ORDINARY = (0, 0)
 
 
@@ -52,6 +56,7 @@ class Traces:
     ordinary: OrdinaryWay
     num_traces: int = 0  # a change of hyperparameters must not add to it
     given_up: bool = False
+    why_eager: str = NONE_TAKEN.reason  # as long as nothing is recorded
     _jit: Any = False
     _matmul: str = MKL
     _known: dict[tuple[Any, ...], Trace] = field(default_factory=dict)
@@ -126,9 +131,7 @@ class Traces:
             sync: After which of them targets are updated.
             hyperparameters: Values by name.
         """
-        begun = bool(self._known) or any(self._resumed)
-        worthwhile = self._jit is True or begun or self._expected >= _WORTH_RECORDING
-        if not self._jit or self.given_up or not worthwhile or not self._follows(columns):
+        if self._are_eager(columns):
             return None
         scalars = [torch.tensor(hyperparameters[name], dtype=torch.float64) for name in self.ordinary.names]
         first = {name: values[0] for name, values in columns.items()}
@@ -141,6 +144,25 @@ class Traces:
             return None
         return Replays(traces, scalars)
 
+    def _are_eager(self, columns: Iterable[str]) -> bool:
+        """Whether steps are neither recorded nor repeated from a recording; notes why."""
+        if self.given_up:
+            return True
+        begun = bool(self._known) or any(self._resumed)
+        if not self._jit:
+            self.why_eager = "jit_compile=False"
+        elif self._jit is not True and not begun and self._expected < _WORTH_RECORDING:
+            self.why_eager = _TOO_FEW
+        else:
+            return not self._follows(columns)
+        return True
+
+    @property
+    def way(self) -> StepWay:
+        """The way in which steps are taken in which all groups learn."""
+        ways = [trace.way for (_, due), trace in self._known.items() if due]
+        return ways[-1] if ways else StepWay("eager", self.why_eager)
+
     def _follows(self, columns: Iterable[str]) -> bool:
         """Forgets what was recorded if something is no longer as it was; returns whether steps may be recorded."""
         if self.up_to_date():
@@ -149,7 +171,9 @@ class Traces:
             self._resumed = _ORDINARY
         self._known.clear()
         self.ordinary.guards = None
-        if self._jit == "auto" and not declares_to_be_traceable(self.ordinary.agent):
+        if self._jit == "auto" and (reason := why_not_recorded(self.ordinary.agent)):
+            self.why_eager = reason
+            say_once(_log, f"{reason}: its gradient steps are taken eagerly; {_REMEDY}")
             return False
         self.ordinary.watch(columns)
         return True
@@ -168,17 +192,22 @@ class Traces:
             trace = self._known[shape, example.due] = self._recorded(example)
         trace.targets_stay = trace.targets_stay or targets_stay
         resumed = self._resumed[example.due]
-        if self._jit is True or resumed > 1 or trace.stage > 1 or self._pays(trace, example):
+        if self._jit is True or resumed > 1 or trace.stage > 1 or self._is_to_be_compiled(trace, example):
             # Where an earlier process had compiled steps, targets are updated as there. What update_param() does may
             # depend on numbers that are adapted, which are no inputs to it.
             may_move = not trace.targets_stay and not self.ordinary.names and resumed != 2
             self._compiling(trace, example, may_move)
         return trace
 
-    def _pays(self, trace: Trace, example: Example) -> bool:
-        if self._matmul == ONEDNN and trace.recording.largest_product >= LEAST_WORK:  # compiled code takes MKL
-            return False
-        return pays(trace.recording, self._expected, example.batch["reward"].device)
+    def _is_to_be_compiled(self, trace: Trace, example: Example) -> bool:
+        if self._matmul == ONEDNN and trace.recording.largest_product >= LEAST_WORK:
+            reason = "matmul=onednn is quicker at products of this size than compiled code, which takes MKL's"
+        else:
+            reason = why_not_compiled(trace.recording, self._expected, example.batch["reward"].device)
+        trace.why_not_quicker = reason
+        if reason == NO_COMPILER:
+            say_once(_log, f"the update is replayed rather than compiled: {reason}")
+        return not reason
 
     def _recorded(self, example: Example) -> Trace:
         """Returns a trace that was compared with the ordinary way.
@@ -208,7 +237,7 @@ class Traces:
         self._give_up(f"a recorded step failed: {in_short(error)}")
 
     def _give_up(self, reason: str) -> None:
-        self.given_up = True
+        self.given_up, self.why_eager = True, reason
         self._known.clear()
         _log.warning("jit_compile: this agent's update runs eagerly, %s", reason)
 

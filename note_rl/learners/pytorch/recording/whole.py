@@ -83,11 +83,18 @@ class WholeSteps:
         self._agent = ordinary.agent
         self._undisturbed = ordinary.undisturbed
 
-    def suit(self, steppers: Sequence[Stepper], form: Evaluated) -> bool:
-        """Whether the steps of these optimizers can be a part of the program, now or after their first ones."""
+    def why_not(self, steppers: Sequence[Stepper], form: Evaluated) -> str:
+        """Why the steps of these optimizers can be no part of the program; empty: now or after their first ones."""
+        if not steppers:
+            return "gradients are averaged over replicas before the optimizer's step"
         followed = [(one, kept) for one, (kept, _) in zip(steppers, form.directions, strict=True) if kept]
         num_learning = sum(parameter.numel() for stepper, _ in followed for parameter in stepper.parameters)
-        return 0 < num_learning <= _LARGEST and all(_suits(stepper, kept) for stepper, kept in followed)
+        if not num_learning:
+            return "no parameter learns"
+        if num_learning > _LARGEST:
+            return f"of {num_learning:,} parameters, more than {_LARGEST:,}, the optimizer's step is as quick by torch"
+        others = [type(stepper.optimizer).__name__ for stepper, kept in followed if not _suits(stepper, kept)]
+        return f"the step of {', '.join(dict.fromkeys(others))} is not compiled" if others else ""
 
     def followed(self, steppers: Sequence[Stepper], form: Evaluated) -> list[tuple[Adam, Slots]] | None:
         """Returns the optimizers, which `suit`, with their slots; None before these are there."""
