@@ -23,9 +23,7 @@ from note_rl import nn, rl
 from note_rl.errors import CheckpointError, SettingsError
 from tests.note_rl.manuals.snippets import (
     DQN_SET,
-    HER_SET,
     NO_ROBOT,
-    PPO_SET,
     STOP,
     TWO_AGENTS,
     Snippet,
@@ -37,9 +35,7 @@ from tests.note_rl.manuals.snippets import (
 POOL = {"pool_network": True, "processes": 7}
 POOL_SET = {"pool_size": 10000, "update_batches": 17}
 
-SNIPPETS = {
-    "DQN": Snippet("DQN", (4, 128, 2), DQN_SET, "eps"),
-    "DQN, stopped by a criterion": Snippet("DQN", (4, 128, 2), {**DQN_SET, **STOP}, "eps"),
+SNIPPETS = {  # those of 002 again, but for these: test_manuals.py has plain DQN, PPO and HER, with the same settings
     "DQN, prioritized": Snippet(
         "DQN",
         (4, 128, 2),
@@ -47,22 +43,21 @@ SNIPPETS = {
         "eps",
         frameworks=("pytorch",),
     ),
-    "PPO": Snippet("PPO", (4, 128, 2, 0.7, 0.7), PPO_SET, "softmax", frameworks=("keras",)),
-    "HER": Snippet("DDPG_HER", (128, 0.1, 0.98, 0.005), {**HER_SET, "criterion": -5}, "noise", correction=NO_ROBOT),
     "MADDPG": Snippet(
         "MADDPG",
         (128, 0.1, 0.98, 0.005),
         {"pool_size": 3000, "batch": 32, "trial_count": 10, "MA": True},
         "softmax",
+        frameworks=("pytorch",),
         correction=TWO_AGENTS,
     ),
-    "DQN in a pool": Snippet("pool_network.DQN", (4, 128, 2, 7), POOL_SET, "eps", POOL),
     "HER in a pool": Snippet(
         "pool_network.DDPG_HER",
         (128, 0.1, 0.98, 0.005, 7),
         {"pool_size": 10000, "trial_count": 10, "HER": True},
         "noise",
         {**POOL, "processes_her": 4},
+        frameworks=("pytorch",),
         correction=f"{NO_ROBOT}; for PyTorch train_loss is no argument of train()",
     ),
     "DQN in a pool, prioritized": Snippet(
@@ -71,11 +66,13 @@ SNIPPETS = {
         POOL_SET,
         "eps",
         {**POOL, "processes_pr": 4},
+        frameworks=("pytorch",),
     ),
     "train() by keywords": Snippet(
         "pool_network.DQN", (4, 128, 2, 8), POOL_SET, "eps", {**POOL, "processes": 8}, frameworks=("keras",)
     ),
 }
+DQN = Snippet("DQN", (4, 128, 2), DQN_SET, "eps")
 
 
 @pytest.mark.usefixtures("eager_updates")
@@ -129,7 +126,7 @@ def test_synonyms_are_two_names_of_one_thing():
 
 
 def test_what_is_corrected_is_refused_in_words():
-    model = build("pytorch", SNIPPETS["DQN"])
+    model = build("pytorch", DQN)
     with pytest.raises(SettingsError, match=r"set\(\) has no argument 'epsilon'"):
         model.set(epsilon=0.01)
     with pytest.raises(SettingsError, match=r"train\(\) has no argument 'shuffle'"):
@@ -142,7 +139,7 @@ def test_what_is_corrected_is_refused_in_words():
 
 @pytest.mark.parametrize("framework", ["keras", "pytorch"])
 def test_processes_that_prepare_minibatches_are_taken_without_a_word(framework, caplog):
-    model = build(framework, SNIPPETS["DQN"])
+    model = build(framework, DQN)
     with caplog.at_level("WARNING", logger="note_rl"):
         train(framework, model, 2, p=0, processes_her=4, processes_pr=4)
     assert caplog.records == []
@@ -153,7 +150,7 @@ def test_parameters_in_a_pickle_are_named_as_such(tmp_path, protocol):
     """The manuals' pickle.dump(model.param): reading such a file would run what stands in it."""
     (tmp_path / "param.dat").write_bytes(pickle.dumps([np.ones(3)], protocol))
     torch.save({"layer": torch.ones(2)}, tmp_path / "param.pt")
-    model = build("pytorch", SNIPPETS["DQN"])
+    model = build("pytorch", DQN)
     for name in ("param.dat", "param.pt"):
         for read in (model.restore_param, model.restore, nn.restore_param):
             with pytest.raises(CheckpointError, match=f"{name} is a pickle, or was written by torch.save, which is"):

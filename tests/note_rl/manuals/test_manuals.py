@@ -119,6 +119,8 @@ SNIPPETS = {
         POOL_SET,
         "eps",
         {"pool_network": True, "processes": 7},
+        frameworks=("pytorch",),
+        correction="none; in Keras it is that of 001, whose train() is called by keywords",
     ),
     "DQN in a pool, no batch": Snippet(
         "pool_network.DQN",
