@@ -95,14 +95,13 @@ def test_failed_trials_are_told_in_the_last_line(tuner: CommandLine) -> None:
 
 
 VARIANTS = {
-    "plain": [],
-    "ppo with schedules": ["agent=ppo", "schedule=linear_decay"],
+    "ppo with schedules, an argument of the environment, lists as choices, words that need quotes": [
+        *("agent=ppo", "schedule=linear_decay", "+env.kwargs.sutton_barto_reward=true"),
+        "+space.network.hidden_sizes={choices: [[32, 32], [48]]}",
+        "+wrapper.note={_target_: gymnasium.wrappers.TimeAwareObservation, _partial_: true}",
+    ],
+    "the other framework, a schedule taken away": ["backend=keras", "~schedule.eps"],
     "a published setting": ["experiment=ppo_cartpole"],
-    "the other framework": ["backend=keras"],
-    "an argument of the environment": ["+env.kwargs.sutton_barto_reward=true"],
-    "a schedule taken away": ["~schedule.eps"],
-    "lists as choices": ["+space.network.hidden_sizes={choices: [[32, 32], [48]]}"],
-    "words that need quotes": ["+wrapper.note={_target_: gymnasium.wrappers.TimeAwareObservation, _partial_: true}"],
 }
 
 

@@ -1,7 +1,6 @@
 """`tuner train -m hydra/sweeper=optuna`, in this process."""
 
 import json
-import os
 from collections.abc import Mapping
 
 import optuna
@@ -15,11 +14,12 @@ SWEEP = ("train", "-m", "hydra/sweeper=optuna")
 SEARCH = ("optimizer.learning_rate=tag(log,interval(1e-5,1e-2))", "hydra.sweeper.direction=maximize")
 
 
-def test_training_runs_are_jobs_and_their_scores_are_told(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(os.environ, "OMP_NUM_THREADS", "1")
+def test_training_runs_are_jobs_and_their_scores_are_told(tuner: CommandLine) -> None:
+    """In this process; jobs in processes of their own are in test_plain_app.py."""
     small = [word for word in (*SMALL, *SMALL_AGENTS["dqn"][1:]) if not word.startswith("network")]
     search = (*SEARCH, "agent=choice(dqn,double_dqn)", "network.hidden_sizes=choice([8],[4,6])")
     sweep = (*SWEEP, *small, *search, "hydra.sweeper.num_trials=2", "hydra.sweeper.name=ours")
+    sweep += ("+executor@hydra.sweeper.executor=inline",)
     for _ in range(2):  # the second time there is nothing left to do
         answer = tuner(*sweep)
         assert answer.status == 0, answer
