@@ -41,8 +41,7 @@ def expected(agent):
     return agent.learner._framework_act(OBS)
 
 
-@pytest.mark.parametrize("jit", [True, False])
-@pytest.mark.parametrize("make", [agents.DQN, agents.DuelingDQN])
+@pytest.mark.parametrize(("make", "jit"), [(agents.DQN, True), (agents.DuelingDQN, False)])
 def test_an_update_brings_what_is_acted_by(read_apart, make, jit):
     agent = learning(make, jit)
     before = agent.learner.act(OBS)

@@ -37,7 +37,15 @@ def test_lr_finder(framework: Framework, tmp_path: Path) -> None:
     train_loss = keras.metrics.Mean()
     lr_finder = LRFinder(agent_of(framework), inline(tmp_path))
     lr_finder.find(
-        train_loss, pool_network=False, N=7, window_size=2, start_lr=0.0001, end_lr=1, episodes=8, num_seeds=1
+        train_loss,
+        pool_network=False,
+        N=7,
+        window_size=2,
+        start_lr=0.0001,
+        end_lr=1,
+        episodes=8,
+        num_seeds=1,
+        jit_compile=False,
     )
     assert lr_finder.lrs[:2] == pytest.approx([1e-4, 1e-4 * (1 / 1e-4) ** (1 / 7)])
     lr_finder.plot_reward(n_skip_beginning=1, n_skip_end=1, path=tmp_path / "reward.png")
@@ -50,13 +58,15 @@ def test_opt_finder(framework: Framework, tmp_path: Path) -> None:
     agent = agent_of(framework)
     optimizers = optimizers_of(framework, agent)
     opt_finder = OptFinder(agent, optimizers, inline(tmp_path))
-    opt_finder.find(keras.metrics.Mean(), pool_network=False, episodes=2, num_seeds=1)
+    opt_finder.find(keras.metrics.Mean(), pool_network=False, episodes=2, num_seeds=1, jit_compile=False)
     assert opt_finder.logs["best_opt"] in optimizers
     assert opt_finder.logs["best_reward"] > 0
 
 
-@FRAMEWORKS
-@pytest.mark.parametrize("metrics", ["reward", "loss"])
+@pytest.mark.parametrize(
+    ("framework", "metrics"),
+    [(one.values[0], metrics) for one, metrics in zip(frameworks(), ("reward", "loss"), strict=True)],
+)
 def test_parallel_finder(framework: Framework, metrics: str, tmp_path: Path) -> None:
     agents = [agent_of(framework), agent_of(framework)]
     optimizers = [optimizers_of(framework, agent)[0] for agent in agents]

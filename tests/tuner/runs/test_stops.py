@@ -166,7 +166,7 @@ def test_missing_points(steps: list[float], until: int | None, missing: list[int
     [
         ("dqn", "torch", "auto", 12),
         ("ppo", "torch", "auto", 6),
-        ("dqn", "keras", "false", 2),
+        # once in Keras: test_train.py, test_a_stopped_run_continues_as_if_nothing_had_been
         pytest.param("dqn", "keras", "auto", 12, marks=pytest.mark.slow),  # it compiles anew each time
         pytest.param("ppo", "keras", "auto", 6, marks=pytest.mark.slow),
     ],
@@ -192,9 +192,8 @@ def test_a_run_stopped_at_many_moments_equals_the_one_that_was_not(
     assert left[1]["trainer"] == right[1]["trainer"]
 
 
-@pytest.mark.parametrize("backend", ["torch", "keras"])
-def test_a_run_that_is_stopped_within_its_evaluations_makes_them_up(tmp_path: Path, backend: str) -> None:
-    config = config_of("dqn", backend, "training.jit_compile=false")
+def test_a_run_that_is_stopped_within_its_evaluations_makes_them_up(tmp_path: Path) -> None:
+    config = config_of("dqn", "torch")
     straight, stopped = Stopping(), Stopping()
     assert attempt(config, tmp_path / "straight", straight, math.inf)
     count = 0

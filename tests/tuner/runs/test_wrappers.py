@@ -27,9 +27,8 @@ def logged(folder: Path, name: str) -> list[float]:
     return [line[name] for line in lines if name in line]
 
 
-@pytest.mark.parametrize("backend", ["torch", "keras"])
-def test_scores_are_those_without_the_wrappers_of_training(tuner: CommandLine, backend: str) -> None:
-    chosen = (*SMALL, *SMALL_AGENTS["dqn"], f"backend={backend}", "training.jit_compile=false")
+def test_scores_are_those_without_the_wrappers_of_training(tuner: CommandLine) -> None:
+    chosen = (*SMALL, *SMALL_AGENTS["dqn"])
     assert tuner("train", *chosen, "hydra.run.dir=plain").status == 0
     answer = tuner("train", *chosen, f"+wrapper_training.{TENTH}", "hydra.run.dir=clipped")
     assert (answer.status, answer.errors) == (0, "")
