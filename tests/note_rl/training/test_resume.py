@@ -148,9 +148,8 @@ def rounded_otherwise(recording, inputs):
     return lambda *values: run(*(tensor * (1 + 1e-6) if tensor.is_floating_point() else tensor for tensor in values))
 
 
-@pytest.mark.parametrize("stop_at", [0.4, 0.7, 0.95])
 @pytest.mark.parametrize(("update_batches", "stage"), [(4, 2), (1, 3)])
-def test_a_resumed_run_rounds_as_the_one_that_was_not_stopped(tmp_path, monkeypatch, stop_at, update_batches, stage):
+def test_a_resumed_run_rounds_as_the_one_that_was_not_stopped(tmp_path, monkeypatch, update_batches, stage):
     """What pays depends on the steps to come: compiled for most of the run, and not worth it for the rest of it."""
     monkeypatch.setattr("note_rl.learners.pytorch.recording.traces._WORTH_RECORDING", 150)
     monkeypatch.setattr(
@@ -164,15 +163,22 @@ def test_a_resumed_run_rounds_as_the_one_that_was_not_stopped(tmp_path, monkeypa
     whole.train(optimizer=optimizer, total_steps=case.total_steps, p=0)
     assert whole.learner.stages == (0, stage)
     first, optimizer = make(PYTORCH, case)
-    stop = LambdaCallback(
-        on_phase_end=lambda phase, logs: setattr(first, "stop_training", logs["num_env_steps"] >= stop_at * 2400)
-    )
-    first.train(optimizer=optimizer, total_steps=case.total_steps, callbacks=[stop], p=0)
-    first.save(tmp_path / "half")
-    second, optimizer = make(PYTORCH, case, seed=99)
-    second.restore(tmp_path / "half")
-    second.train(optimizer=optimizer, total_steps=case.total_steps, p=0)
-    assert second.learner.stages == (0, stage)
-    state = second.learner.get_state()
-    for name, expected in whole.learner.get_state().items():
-        np.testing.assert_array_equal(state[name], expected, err_msg=name)
+    stops = iter((0.4, 0.7, 0.95))
+
+    def save(phase, logs):
+        nonlocal stop_at
+        if logs["num_env_steps"] >= stop_at * 2400:
+            first.save(tmp_path / str(stop_at))
+            stop_at = next(stops, 2.0)
+            first.stop_training = stop_at > 1
+
+    stop_at = next(stops)
+    first.train(optimizer=optimizer, total_steps=case.total_steps, callbacks=[LambdaCallback(on_phase_end=save)], p=0)
+    for stopped in ("0.4", "0.7", "0.95"):
+        second, optimizer = make(PYTORCH, case, seed=99)
+        second.restore(tmp_path / stopped)
+        second.train(optimizer=optimizer, total_steps=case.total_steps, p=0)
+        assert second.learner.stages == (0, stage)
+        state = second.learner.get_state()
+        for name, expected in whole.learner.get_state().items():
+            np.testing.assert_array_equal(state[name], expected, err_msg=f"{name}, stopped at {stopped}")
