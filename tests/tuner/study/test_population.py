@@ -277,7 +277,7 @@ def test_a_population_counts_as_much_as_whole_runs_of_its_members(whole: Any) ->
 
 def test_killed_at_any_moment_it_is_the_same_tree(whole: Any, tmp_path: Path) -> None:
     events = 3 * 8 * GENERATIONS
-    for number, die_after in enumerate((*range(0, 30, 3), *range(30, events, 37))):
+    for number, die_after in enumerate((*range(0, 30, 6), *range(30, events, 37))):
         folder = tmp_path / str(number)
         folder.mkdir()
         with pytest.raises(ControllerDied):
