@@ -525,8 +525,8 @@ tuner.train(list(result.overrides) + {small!r}, folder="again")
 
 def test_a_script_without_a_guard_runs_real_trials_and_trains_the_winner_again(tuner: CommandLine) -> None:
     """DQN in PyTorch, in processes of their own."""
-    overrides = [*SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "study.num_trials=3", "study.num_select_seeds=1"]
-    overrides += ["storage=journal", "~space.buffer", "study.pruning.min_trials=3"]
+    overrides = [*SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "study.num_trials=2", "study.num_select_seeds=1"]
+    overrides += ["storage=journal", "~space.buffer", "study.num_candidates=1"]
     script = tuner.folder / "script.py"
     script.write_text(SCRIPT.format(overrides=overrides, small=["training.total_steps=120", "tracker=jsonl"]))
     done = subprocess.run(
