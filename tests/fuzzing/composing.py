@@ -5,6 +5,7 @@ import os
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,11 +21,12 @@ from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig
 
-from tuner.config import composing, hydra_internals
+from tuner.config import composing, hydra_internals, sources
 from tuner.config.composing import conf_folder
 from tuner.config.hydra_internals import HydraLoader
 
 _CONF = str(conf_folder())
+_PACKAGES = ("note_rl", "tuner", "gymnasium", "optuna")
 _PLAIN = (
     CachingConfigRepository,
     hydra_internals.create_defaults_list,
@@ -87,8 +89,27 @@ def remembering_files() -> Iterator[None]:
         found: DictConfig = pickle.loads(merged[key])
         return found
 
-    with _composing_with(Repository, list_once, merge_once, _loading_once()):
+    with (
+        _composing_with(Repository, list_once, merge_once, _loading_once()),
+        mock.patch.object(sources, "_find_inside", _finding_once()),
+    ):
         yield
+
+
+def _finding_once() -> Callable[[str, list[str]], ModuleSpec | None]:
+    """Looks each module up once that no test makes."""
+    find = sources._find_inside
+    found: dict[tuple[str, ...], ModuleSpec | None] = {}
+
+    def find_once(name: str, places: list[str]) -> ModuleSpec | None:
+        if name.partition(".")[0] not in _PACKAGES:
+            return find(name, places)
+        key = (name, *places)
+        if key not in found:
+            found[key] = find(name, places)
+        return found[key]
+
+    return find_once
 
 
 def _loading_once() -> Callable[[FileConfigSource, str], ConfigResult]:
