@@ -21,7 +21,6 @@ def train_and_drop(name: str, env: str, **settings: Any) -> None:
     ("name", "settings"),
     [
         ("DQN", {"policy": EpsGreedyQPolicy(0.1), "pool_size": 64, "learning_starts": 16, "train_freq": 8}),
-        ("PPO", {"policy": SoftmaxPolicy(), "PPO": True, "rollout_steps": 32, "num_epochs": 1}),
         ("TRPO", {"policy": SoftmaxPolicy(), "PPO": True, "rollout_steps": 32, "num_epochs": 1}),
     ],
 )
