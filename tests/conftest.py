@@ -21,6 +21,9 @@ os.environ["NOTE_RL_TORCH_CACHE"] = os.path.join(_STATE.name, "torch")
 # What XLA compiles in tests runs for a second: making it as fast as can be takes a quarter longer than making it.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
+# So does what calls the loops that torch's inductor compiles: a quarter of the compiler's time.
+os.environ.setdefault("AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL", "O0")
+
 hypothesis.settings.register_profile("patient", hypothesis.settings.default, deadline=None)  # a busy machine is no bug
 hypothesis.settings.load_profile("patient")
 
