@@ -354,11 +354,12 @@ class StopAfter:
         self.agent = agent
 
 
-@pytest.mark.parametrize("framework", frameworks())
-def test_a_run_goes_on_from_its_checkpoint_as_if_it_had_not_stopped(framework: Framework, tmp_path: Any) -> None:
+def test_a_run_goes_on_from_its_checkpoint_as_if_it_had_not_stopped(tmp_path: Any) -> None:
+    """In one framework, as the next one: what moves stands in NumPy, and Keras traces an update for each agent."""
+    framework = Framework("pytorch")
     told = Adaptive(
         **{**QUICK, "cooldown": 1},
-        signals=["ratio_ess", "kl", *(["gradient_noise"] if framework.package == "pytorch" else [])],
+        signals=["ratio_ess", "kl", "gradient_noise"],
         parameters={"learning_rate": {}, "clip": {}, "num_updates": {}},
         targets={"ratio_ess": 1.3},
     )
@@ -382,8 +383,9 @@ BY_PRIORITIES = Adaptive(
 )
 
 
-@pytest.mark.parametrize("framework", frameworks())
-def test_so_does_prioritized_replay_and_its_schedule_repeats_it(framework: Framework, tmp_path: Any) -> None:
+def test_so_does_prioritized_replay_and_its_schedule_repeats_it(tmp_path: Any) -> None:
+    framework = Framework("pytorch")
+
     def prioritized(adaptive: Adaptive) -> Any:
         return dqn(framework, adaptive, PR=True, pool_size=256, batch=4, learning_starts=16)
 
@@ -399,8 +401,6 @@ def test_so_does_prioritized_replay_and_its_schedule_repeats_it(framework: Frame
     rest.restore(tmp_path / "half")
     assert same(trained(framework, rest, 320), expected)
     assert [one.to_json() for one in rest.decisions] == [one.to_json() for one in whole.decisions]
-    if framework.package == "keras":
-        return  # what moves stands in NumPy, and Keras traces an update for each size of batch
     assert same(trained(framework, prioritized(Adaptive(schedule=left)), 320), expected)
     assert not same(trained(framework, prioritized(Adaptive(mode="off")), 320), expected)
 

@@ -99,6 +99,7 @@ def test_several_agents_with_a_reward_of_ones_own():
     assert train("pytorch", model, 8, p=0).num_gradient_steps > 0
 
 
+@pytest.mark.usefixtures("eager_updates")
 @pytest.mark.parametrize("framework", ["keras", "pytorch"])
 def test_the_learning_rate_of_the_constructor_is_that_of_the_optimizers_not_given(framework):
     model = build(framework, SNIPPETS["HER"])
@@ -110,6 +111,7 @@ def test_the_learning_rate_of_the_constructor_is_that_of_the_optimizers_not_give
     assert model.train(episodes=3, p=0, jit_compile=False).num_gradient_steps > 0
 
 
+@pytest.mark.usefixtures("eager_updates")
 @pytest.mark.parametrize("framework", ["keras", "pytorch"])
 def test_an_agent_with_a_build_of_its_own_for_workers(framework):
     """The newest Note_rl's `build_`, by which a worker makes what acts alone: workers here make the whole agent."""

@@ -14,11 +14,12 @@ from note_rl.training.callbacks import LambdaCallback
 from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
 from note_rl.training.persistence import restore_param
 from note_rl.training.saving import SavingOptions, SavingRecord
-from tests.note_rl.frameworks import frameworks
+from tests.note_rl.frameworks import Framework, frameworks
 from tests.note_rl.small_environments import Counting
 
 pytestmark = pytest.mark.usefixtures("eager_updates")
 FRAMEWORKS = pytest.mark.parametrize("framework", frameworks())
+PYTORCH = Framework("pytorch")
 
 
 class Rising(Counting):
@@ -50,9 +51,11 @@ def files(folder):
     return sorted(os.listdir(folder), key=lambda name: (len(name), name))
 
 
-@FRAMEWORKS
-def test_every_so_many_episodes_and_only_the_newest_are_kept(framework, tmp_path):
-    agent, optimizer = dqn(framework)
+# When files are written, the trainer decides, whose code is the same for both; what stands in them is asked of both.
+
+
+def test_every_so_many_episodes_and_only_the_newest_are_kept(tmp_path):
+    agent, optimizer = dqn(PYTORCH)
     agent.path, agent.save_freq, agent.max_save_files = tmp_path / "model.dat", 2, 2
     agent.train(optimizer=optimizer, episodes=7, p=0)
     assert files(tmp_path) == ["model-6.dat", "model-7.dat"]  # the last one holds what the sixth does not
@@ -72,23 +75,21 @@ def test_one_file_is_replaced(framework, tmp_path):
     assert read_checkpoint(tmp_path / "model.dat")[1]["trainer"]["clock"]["num_episodes"] == 3
 
 
-@FRAMEWORKS
-def test_the_best_only(framework, tmp_path):
-    agent, optimizer = dqn(framework, trial_count=2)
+def test_the_best_only(tmp_path):
+    agent, optimizer = dqn(PYTORCH, trial_count=2)
     agent.path, agent.save_best_only, agent.max_save_files = tmp_path / "best.dat", True, 10
     agent.train(optimizer=optimizer, episodes=12, p=0)
     # means of two: 1.5, 2.5, 2.5, 1.5, 0.5, 0.5, 1.5, 2.5, ...: the third episode is never beaten
     assert files(tmp_path) == ["best-2.dat", "best-3.dat"]
-    other, optimizer = dqn(framework, trial_count=2)
+    other, optimizer = dqn(PYTORCH, trial_count=2)
     other.restore(tmp_path / "best-3.dat")
     other.path, other.save_best_only, other.max_save_files = tmp_path / "best.dat", True, 10
     other.train(optimizer=optimizer, episodes=6, p=0)  # knows what it has to beat
     assert files(tmp_path) == ["best-2.dat", "best-3.dat"]
 
 
-@FRAMEWORKS
-def test_the_best_is_not_known_before_there_are_enough_episodes(framework, tmp_path, caplog):
-    agent, optimizer = dqn(framework)
+def test_the_best_is_not_known_before_there_are_enough_episodes(tmp_path, caplog):
+    agent, optimizer = dqn(PYTORCH)
     agent.path, agent.save_best_only = tmp_path / "best.dat", True
     agent.train(optimizer=optimizer, episodes=9, p=0)
     assert files(tmp_path) == []
@@ -129,8 +130,7 @@ def test_restoring_parameters_leaves_the_optimizer_alone(framework, tmp_path):
         np.testing.assert_array_equal(mine, theirs)
 
 
-@FRAMEWORKS
-@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize(("framework", "background"), [(PYTORCH, False), (PYTORCH, True), (Framework("keras"), True)])
 def test_a_file_holds_one_moment_and_training_goes_on_from_it(framework, tmp_path, background):
     whole, optimizer = dqn(framework, env="CartPole-v1")
     straight = whole.train(optimizer=optimizer, episodes=8, p=0)
@@ -146,10 +146,8 @@ def test_a_file_holds_one_moment_and_training_goes_on_from_it(framework, tmp_pat
 
 
 def background(tmp_path, monkeypatch, write):
-    from tests.note_rl.frameworks import Framework
-
     monkeypatch.setattr(saving, "write_checkpoint", write)
-    agent, optimizer = dqn(Framework("pytorch"))
+    agent, optimizer = dqn(PYTORCH)
     agent.path = tmp_path / "model.dat"
     return lambda **options: agent.train(
         optimizer=optimizer, episodes=4, parallel_training_and_save=True, p=0, **options
