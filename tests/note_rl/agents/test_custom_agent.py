@@ -32,6 +32,7 @@ def test_as_printed_it_is_refused_with_the_reason(framework):
         np.testing.assert_array_equal(mine, old)
 
 
+@pytest.mark.usefixtures("eager_updates")
 def test_corrected_its_loss_is_that_of_double_dqn(framework):
     seed_everything(0)
     agent = dqn(framework.package)(state_dim=2, hidden_dim=8, action_dim=2)
