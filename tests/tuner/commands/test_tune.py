@@ -514,11 +514,13 @@ def test_the_default_configuration_of_every_agent_lies_in_its_space(name: str) -
 
 
 SCRIPT = """
+import sys
 import tuner
 
 result = tuner.tune({overrides!r})
 print(result.verdict.sentence)
 print(result.best_params)
+print(sorted({{"sklearn", "pandas"}} & sys.modules.keys()))
 tuner.train(list(result.overrides) + {small!r}, folder="again")
 """
 
@@ -539,6 +541,7 @@ def test_a_script_without_a_guard_runs_real_trials_and_trains_the_winner_again(t
     )
     assert done.returncode == 0, done.stderr
     assert "on 2 fresh seeds" in done.stdout
+    assert "\n[]\n" in done.stdout, "notes for optuna-dashboard do without its server, which takes seconds to import"
     with StudyStore(STORAGE) as store:
         summary = summarise(store, "mine", tuner.folder / "studies" / "mine")
         random_score = store.require("mine").user_attrs["random_score"]

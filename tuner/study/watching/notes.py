@@ -3,9 +3,11 @@
 A note that somebody else has written is left alone.
 """
 
+import functools
+import importlib
 import importlib.util
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import optuna
 
@@ -107,18 +109,28 @@ def _winner_note(summary: StudySummary, run: RunRecord) -> str:
 
 
 def _note_of(study: optuna.Study | optuna.Trial) -> str:
-    if importlib.util.find_spec("optuna_dashboard") is None:
-        return ""
-    from optuna_dashboard import get_note
-
-    return str(get_note(study))
+    notes = _notes()
+    return "" if notes is None else str(notes.get_note(study))
 
 
 def _write_note(study: optuna.Study | optuna.Trial, text: str) -> None:
-    if importlib.util.find_spec("optuna_dashboard") is None:
-        return
-    from optuna_dashboard import save_note
+    notes, known = _notes(), _note_of(study)
+    if notes is not None and known != text and (not known or known.endswith(_SIGNATURE)):
+        notes.save_note(study, text)
 
-    known = _note_of(study)
-    if known != text and (not known or known.endswith(_SIGNATURE)):
-        save_note(study, text)
+
+def _notes() -> Any:
+    """What reads and writes notes, if optuna-dashboard is installed."""
+    spec = importlib.util.find_spec("optuna_dashboard")
+    return None if spec is None else _loaded(Path(str(spec.origin)).with_name("_note.py"))
+
+
+@functools.cache
+def _loaded(path: Path) -> Any:
+    """That file without the server around it, whose imports (scikit-learn, pandas) take a quarter of a short study."""
+    spec = importlib.util.spec_from_file_location("optuna_dashboard_note", path) if path.exists() else None
+    if spec is None or spec.loader is None:  # another version, which has its notes elsewhere
+        return importlib.import_module("optuna_dashboard")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
