@@ -30,7 +30,7 @@ def maddpg(framework, env, seed=1, policy=None, noise=None, agent=None, **settin
     return made, [framework.optimizers.adam(group, 1e-3) for group in made.param]
 
 
-def learned(framework, centralised, seed, total_steps=3000):
+def learned(framework, centralised, seed):
     agent, _ = maddpg(
         framework,
         CoordinationGame,
@@ -47,14 +47,14 @@ def learned(framework, centralised, seed, total_steps=3000):
     )
     rates = (1e-3, 1e-3, 5e-3, 5e-3)
     optimizers = [framework.optimizers.adam(group, rate) for group, rate in zip(agent.param, rates, strict=True)]
-    agent.train(optimizer=optimizers, total_steps=total_steps, p=0)
+    agent.train(optimizer=optimizers, total_steps=3000, p=0)
     return agent.evaluate(20).mean
 
 
 @pytest.mark.parametrize("framework", frameworks()[:1])
 def test_two_learn_together(framework):
     assert random_policy_returns(joint_environments(CoordinationGame), 100, 0).mean() < 0.0
-    assert learned(framework, centralised=True, seed=2, total_steps=2000) == pytest.approx(20.0, abs=1e-4)
+    assert learned(framework, centralised=True, seed=2) == pytest.approx(20.0, abs=1e-4)
 
 
 @pytest.mark.slow
