@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -263,16 +263,17 @@ def _recorded(
             with noting_compilation(progress):
                 outcome = _train(config, folder, recorder)
         except BaseException as error:
-            if not recorder.began:
-                put_back()
-            if isinstance(error, TrialInterrupted | KeyboardInterrupt) or recorder.stopped_at_once:
-                raise _stopped(recorder, folder) from None
-            diverged = isinstance(error, DivergedError)
-            recorder.failed(Outcome.DIVERGED if diverged else Outcome.CRASHED, describe_error(error))
-            _keep_long_traceback(error, folder)
-            if isinstance(error, PeerError) and not diverged and (folder / CHECKPOINT_FILE).exists():
-                raise PeerError(f"{error}\n{_way_on(config, folder)}") from error
-            raise
+            with ExitStack() as last:
+                if not recorder.began:
+                    last.callback(put_back)
+                if isinstance(error, TrialInterrupted | KeyboardInterrupt) or recorder.stopped_at_once:
+                    raise _stopped(recorder, folder) from None
+                diverged = isinstance(error, DivergedError)
+                recorder.failed(Outcome.DIVERGED if diverged else Outcome.CRASHED, describe_error(error))
+                _keep_long_traceback(error, folder)
+                if isinstance(error, PeerError) and not diverged and (folder / CHECKPOINT_FILE).exists():
+                    raise PeerError(f"{error}\n{_way_on(config, folder)}") from error
+                raise
         recorder.finished(outcome)
     return outcome
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import pytest
 
 from note_rl.errors import PeerError
-from note_rl.training.checkpoint import read_checkpoint
+from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
 from tests.tuner.command_line import CommandLine
 from tests.tuner.runs.test_train import evaluations, overrides
 from tuner.runs.checkpoints import Checkpoint
@@ -124,6 +124,19 @@ def test_a_run_that_loses_a_rank_keeps_what_it_has_and_says_how_to_go_on(
     head = read_checkpoint(tuner.folder / "mine/checkpoint.safetensors")[1]
     assert head["trainer"]["clock"]["num_env_steps"] == 15 * 8
     assert tuner("train", "resume=mine").status == 0
+
+
+def test_a_run_that_cannot_go_on_stays_as_it_is(tuner: CommandLine) -> None:
+    assert tuner("train", *overrides("dqn", "torch")).status == 0
+    path = tuner.folder / "mine/checkpoint.safetensors"
+    arrays, head = read_checkpoint(path)
+    del arrays["trainer/experience/obs"]
+    write_checkpoint(path, arrays, head)
+    before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    answer = tuner("train", "resume=mine", "training.total_steps=480")
+    assert answer.status == 2
+    assert "checkpoint.safetensors is damaged" in answer.errors
+    assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == before
 
 
 def test_who_follows_leaves_no_folder_even_if_it_is_killed(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
