@@ -10,6 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from note_rl.learners.keras.keras_internals import velocity_and_momentum
 from note_rl.optimizers import AdamSettings, AdamWSettings, RMSpropSettings, SGDSettings
 from note_rl.settings.arguments import taking
 
@@ -24,14 +25,13 @@ class RMSprop(keras.optimizers.RMSprop):  # type: ignore[misc]
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """Changes one variable; called by Keras."""
-        index = self._get_variable_index(variable)
         rate, gradient = (ops.cast(one, variable.dtype) for one in (learning_rate, gradient))
-        velocity = self._velocities[index]
+        velocity, momentum = velocity_and_momentum(self, variable)
         self.assign(velocity, self.rho * velocity + (1.0 - self.rho) * ops.square(gradient))
         step = rate * gradient / (ops.sqrt(velocity) + self.epsilon)
-        if self.momentum > 0.0:
-            self.assign(self._momentums[index], self.momentum * self._momentums[index] + step)
-            step = self._momentums[index]
+        if momentum is not None:
+            self.assign(momentum, self.momentum * momentum + step)
+            step = momentum
         self.assign_sub(variable, step)
 
 

@@ -45,7 +45,7 @@ def _settings(optimizer: Any) -> list[_Setting]:
     groups = getattr(optimizer, "param_groups", None)
     if groups is not None:  # of PyTorch
         return [(float(group["lr"]), _group_rate(optimizer, index)) for index, group in enumerate(groups)]
-    variable = getattr(optimizer, "_learning_rate", None)
+    variable = getattr(optimizer, "learning_rate", None)
     if not hasattr(variable, "assign"):
         raise SettingsError(
             f"{type(optimizer).__name__} has a learning-rate schedule of its own, so its rate cannot be set; "

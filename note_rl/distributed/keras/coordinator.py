@@ -12,6 +12,7 @@ from note_rl.distributed.channel import SILENCE_S
 from note_rl.distributed.keras.server import check_cluster
 from note_rl.distributed.keras.signs_of_life import Sign, signs_of
 from note_rl.errors import PeerError, say_once
+from note_rl.learners.keras.tensorflow_internals import cluster_of
 
 _log = logging.getLogger(__name__)
 _POLL_S = 0.001
@@ -34,7 +35,7 @@ class Coordinator:
     """
 
     def __init__(self, strategy: Any) -> None:
-        cluster = strategy._cluster_resolver.cluster_spec().as_dict()  # the public one is None
+        cluster = cluster_of(strategy)
         check_cluster({"chief": [""], **cluster})  # a chief that nobody else has to find needs no address
         self.num_workers = len(cluster["worker"])
         self._tasks = [(kind, index, address) for kind in _NAMES for index, address in enumerate(cluster[kind])]

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager import context
 
 from note_rl.distributed.channel import Line
 from note_rl.distributed.rendezvous import MOST_ANNOUNCED, lines_of
 from note_rl.errors import SettingsError
+from note_rl.learners.keras.tensorflow_internals import abort_collectives
 
 
 class Workers:
@@ -49,7 +49,7 @@ def joined(strategy: Any) -> Iterator[Workers]:
         )
     rank, size = strategy.cluster_resolver.task_id, len(cluster["worker"])
     host = cluster["worker"][0].rpartition(":")[0]
-    lines = lines_of(rank, size, host, lambda text: _announced(strategy, text), _abort)
+    lines = lines_of(rank, size, host, lambda text: _announced(strategy, text), abort_collectives)
     try:
         yield Workers(rank, lines, size)
     finally:
@@ -71,8 +71,3 @@ def _announced(strategy: Any, text: str | None) -> str:
 
     heard = replica(tf.function(lambda: strategy.run(total))())[0].numpy()
     return bytes(heard.astype(np.uint8)).rstrip(b"\0").decode()
-
-
-def _abort(how: str) -> None:
-    """Ends exchanges that wait for a lost process, which TensorFlow alone would find out after minutes."""
-    context.context().abort_collective_ops(tf.errors.UNAVAILABLE, how)

@@ -8,6 +8,7 @@ import keras
 
 from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, of_optimizers
 from note_rl.learners.base import temporary_attributes
+from note_rl.learners.keras.keras_internals import rate_of
 
 Optimizers = Sequence[tuple[Any, Any]]
 _KERAS_NAMES = {"beta1": "beta_1", "beta2": "beta_2", "weight_decay": "weight_decay"}
@@ -21,7 +22,7 @@ def numbers_of(optimizers: Optimizers) -> list[OptimizerNumbers]:
     numbers = []
     for index, (optimizer, _) in enumerate(optimizers):
         values = {}
-        if isinstance(optimizer._learning_rate, keras.Variable):
+        if isinstance(rate_of(optimizer), keras.Variable):
             values[LEARNING_RATE] = _as_typed(optimizer.learning_rate)
         for name, keras_name in _KERAS_NAMES.items():
             value = getattr(optimizer, keras_name, None)

@@ -16,6 +16,7 @@ import keras
 import numpy as np
 
 from note_rl.learners.comparing import ABSENT, PLAIN, is_same
+from note_rl.learners.keras.keras_internals import has_sublayers
 from note_rl.learners.python_objects import contents_of, names_in
 
 MOST_BYTES = 2**24  # of an array that is compared with a copy: 26 us for 256 KiB, 5 ms for as much as this
@@ -106,7 +107,7 @@ def _names_of_layer(layer: Any) -> list[str]:
     names = [name for name in vars(layer) if name not in known and not name.startswith("_self_")]
     if is_of_a_library(type(layer)) or isinstance(layer, keras.Sequential):
         names = [name for name in names if not name.startswith("_")]
-    return [*names, "_trainable", *["_layers"] * bool(layer._layers)]
+    return [*names, "_trainable", *["_layers"] * has_sublayers(layer)]
 
 
 def _of_mapping(value: Mapping[Any, Any]) -> Holder:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from note_rl.learners.base import LayerNumbers, plain_numbers
+from note_rl.learners.keras.keras_internals import all_layers
 from note_rl.learners.keras.modes import networks_of
 
 _LEARNS = "trainable"
@@ -28,7 +29,7 @@ def set_numbers_of_layers(agent: Any, numbers: dict[str, dict[str, Any]]) -> Non
 def _places(agent: Any) -> Iterator[tuple[str, Any]]:
     """Yields all layers with where they are: the number of the network, and that of the layer within."""
     for index, network in enumerate(networks_of(agent)):
-        for number, layer in enumerate(network._flatten_layers()):
+        for number, layer in enumerate(all_layers(network)):
             yield f"{index}/{number}", layer
 
 

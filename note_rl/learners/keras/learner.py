@@ -25,6 +25,7 @@ from note_rl.learners.declarations import is_recurrent, updates_itself
 from note_rl.learners.exporting import ExportedPolicy, RunExported
 from note_rl.learners.gradient_noise import NoiseMoments
 from note_rl.learners.keras.adjusted import Optimizers, numbers_of, with_learning_rates
+from note_rl.learners.keras.keras_internals import identity, rate_of, variables_of
 from note_rl.learners.keras.layers import numbers_of_layers, set_numbers_of_layers
 from note_rl.learners.keras.measuring import NoiseMeasurements
 from note_rl.learners.keras.methods import TracedMethods
@@ -38,7 +39,6 @@ from note_rl.learners.keras.variables import (
     arrays_of,
     as_array,
     check_made_within,
-    identity,
     named_variables,
     optimizer_slots,
 )
@@ -168,7 +168,7 @@ class KerasLearner:
             if not one.built:
                 with self._scope():
                     one.build(parameters)
-            if LEARNING_RATE in hyperparameters and not isinstance(one._learning_rate, keras.Variable):
+            if LEARNING_RATE in hyperparameters and not isinstance(rate_of(one), keras.Variable):
                 raise SettingsError(
                     f"{type(one).__name__} was given a learning-rate schedule of its own, so a schedule for "
                     "learning_rate, or a plateau, cannot set it; give the optimizer a number"
@@ -284,8 +284,7 @@ class KerasLearner:
 
 def _variables_of(optimizer: Any) -> list[Any] | None:
     """Returns the variables that an optimizer was made for; None: it takes any, as it is not built yet."""
-    variables: list[Any] | None = optimizer._trainable_variables if optimizer.built else None
-    return variables
+    return variables_of(optimizer) if optimizer.built else None
 
 
 def _check_matmul(settings: Settings | None) -> None:

@@ -3,38 +3,16 @@
 Acting, evaluating and judging happen with training=False, losses with training=True. Networks that do not learn, which
 is what target networks are, have False in losses, too: they say what to aim at. What the agent itself writes, as in
 `self.net(s, training=False)`, holds.
-
-Keras asks for a mode where a layer is called from outside of any other layer, and makes a `CallContext` for the layers
-within. That is where the answer is given; Keras 3 has no global mode any more, and a common outer layer would let what
-is written for one network hold for all that are called after it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 import keras
-from keras.src.layers import layer as keras_layer
 
 from note_rl.learners.base import temporary_attributes
-from note_rl.learners.keras.variables import identity
-
-# outermost layer -> training; None: as Keras has it
-_training_of: ContextVar[Callable[[Any], bool] | None] = ContextVar("training_of", default=None)
-
-
-class _CallContext(keras_layer.CallContext):  # type: ignore[misc]  # Keras ships no types
-    """The context of one call of an outermost layer, which begins in the mode that holds where it is made."""
-
-    def __init__(self, entry_layer: Any) -> None:
-        super().__init__(entry_layer)
-        training_of = _training_of.get()
-        if training_of is not None:
-            self.set_value("training", training_of(entry_layer))
-
-
-keras_layer.CallContext = _CallContext
+from note_rl.learners.keras.keras_internals import all_layers, identity, takes_training, training_decided_by
 
 
 class Modes:
@@ -56,7 +34,7 @@ class Modes:
     @contextmanager
     def learning(self) -> Iterator[None]:
         """Gives networks that learn training=True, the others False."""
-        with _mode(self._learns):
+        with training_decided_by(self._learns):
             yield
 
     @contextmanager
@@ -64,7 +42,7 @@ class Modes:
         """Gives training=False for gradients that nobody follows, also where the agent writes training=True."""
         with self.evaluating(), ExitStack() as stack:
             for layer in self._layers():
-                if layer._call_has_training_arg:
+                if takes_training(layer):
                     stack.enter_context(temporary_attributes(layer, {"call": _without_training(layer.call)}))
             yield
 
@@ -76,22 +54,13 @@ class Modes:
         return not layer.weights or any(identity(variable) in self._learning for variable in layer.trainable_variables)
 
     def _layers(self) -> list[Any]:
-        layers = {id(layer): layer for network in networks_of(self._agent) for layer in network._flatten_layers()}
+        layers = {id(layer): layer for network in networks_of(self._agent) for layer in all_layers(network)}
         return list(layers.values())
 
 
 def evaluating() -> AbstractContextManager[None]:
     """Makes a context in which networks have training=False: they say what to aim at, in a loss that trains them."""
-    return _mode(lambda layer: False)
-
-
-@contextmanager
-def _mode(training_of: Callable[[Any], bool]) -> Iterator[None]:
-    token = _training_of.set(training_of)
-    try:
-        yield
-    finally:
-        _training_of.reset(token)
+    return training_decided_by(lambda layer: False)
 
 
 def _without_training(call: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from note_rl.learners.adjustable import Microbatches
 from note_rl.learners.base import temporary_attributes
 from note_rl.learners.gradient_noise import NoiseMoments, of_norms
-from note_rl.learners.keras.variables import identity
+from note_rl.learners.keras.keras_internals import all_layers, identity, kernel_of
 from note_rl.learners.keras.xla import Compilation
 from note_rl.learners.noise_meter import (
     Groups,
@@ -43,7 +43,7 @@ class KerasNoiseMeter(NoiseMeter):
         self.num_traces = 0
 
     def _layers_of(self, networks: Iterable[Any]) -> Sequence[Any]:
-        layers = [layer for held in networks if isinstance(held, keras.Layer) for layer in held._flatten_layers()]
+        layers = [layer for held in networks if isinstance(held, keras.Layer) for layer in all_layers(held)]
         return list({id(layer): layer for layer in layers if type(layer) is keras.layers.Dense}.values())
 
     def _by_layers(
@@ -103,7 +103,7 @@ def _noted_call(layer: Any, passes: list[LayerPass]) -> Callable[..., Any]:
     def call(inputs: Any, *arguments: Any, **named: Any) -> Any:
         def note(outputs: Any) -> Any:
             bias = None if layer.bias is None else identity(layer.bias)
-            passes.append(LayerPass(inputs, outputs, identity(layer._kernel), bias))
+            passes.append(LayerPass(inputs, outputs, identity(kernel_of(layer)), bias))
             return activation(outputs)
 
         with temporary_attributes(layer, {"activation": note}):

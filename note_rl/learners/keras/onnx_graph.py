@@ -12,9 +12,9 @@ import numpy as np
 import onnx
 import tensorflow as tf
 from onnx import TensorProto, helper, numpy_helper
-from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from note_rl.learners.exporting import ACTION, INPUT, SCORES
+from note_rl.learners.keras.tensorflow_internals import frozen
 from note_rl.learners.onnx_files import OPSET
 from note_rl.types import Array
 
@@ -32,18 +32,18 @@ def model_of(function: Any) -> Any:
     Raises:
         UnknownOperationError: Names an operation, or a setting of one, that is not known here.
     """
-    frozen = convert_variables_to_constants_v2(function)
-    (given,) = (tensor for tensor in frozen.inputs if tensor.dtype != tf.resource)
+    constant = frozen(function)
+    (given,) = (tensor for tensor in constant.inputs if tensor.dtype != tf.resource)
     writer = _GraphWriter()
     writer.names[given.name] = INPUT
-    for operation in frozen.graph.get_operations():
+    for operation in constant.graph.get_operations():
         if operation.type not in ("Placeholder", "NoOp"):
             writer.add(operation)
-    for name, tensor in zip((ACTION, SCORES), frozen.outputs, strict=True):
+    for name, tensor in zip((ACTION, SCORES), constant.outputs, strict=True):
         writer.node("Identity", [writer.name_of(tensor)], name)
     infos = [
         helper.make_tensor_value_info(name, _type_of(tensor.dtype), ["batch", *tensor.shape.as_list()[1:]])
-        for name, tensor in zip((INPUT, ACTION, SCORES), (given, *frozen.outputs), strict=True)
+        for name, tensor in zip((INPUT, ACTION, SCORES), (given, *constant.outputs), strict=True)
     ]
     graph = helper.make_graph(writer.nodes, "policy", infos[:1], infos[1:], writer.initializers)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=_IR_VERSION)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager import context
 
+from note_rl.learners.keras.tensorflow_internals import quick_call
 from note_rl.types import Array
 
 _BYTES = 4
@@ -69,32 +69,6 @@ class PackedRows:
             rows[name] = flat[begin:end].reshape(shape)
             begin = end
         return rows
-
-
-def quick_call(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns what calls a concrete function of tensors that gives one tensor, and does nothing else.
-
-    What TensorFlow does around it, for structured arguments, gradients and calls within other graphs, takes longer than
-    the call. Where any of that is needed, of other functions, and by a TensorFlow that has other private names, the
-    function itself is called.
-    """
-    known: Any = function
-    if not isinstance(known, tf.types.experimental.ConcreteFunction) or len(known.outputs) != 1:
-        return function
-    private = hasattr(known, "_captured_inputs") and hasattr(known, "_inference_function")
-    if not private or not hasattr(context.context(), "call_function"):
-        return function
-    if any(map(callable, known._captured_inputs)):  # some are looked up in each call
-        return function
-    captured, name = list(known.captured_inputs), known._inference_function.name
-
-    def call(*tensors: Any) -> Any:
-        now = context.context()
-        if not now.executing_eagerly():
-            return function(*tensors)
-        return now.call_function(name, [*tensors, *captured], 1)[0]
-
-    return call
 
 
 class PackedFunction:

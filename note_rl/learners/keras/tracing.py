@@ -19,6 +19,7 @@ import tensorflow as tf
 from note_rl.learners.comparing import ABSENT, PLAIN
 from note_rl.learners.keras.contents import Contents
 from note_rl.learners.keras.holders import Holder, SharedGenerator, is_of_a_library
+from note_rl.learners.keras.keras_internals import rate_of
 from note_rl.learners.outside import reads_from_outside
 from note_rl.learners.python_objects import iterator_named_by
 from note_rl.learners.reads import reads_of
@@ -249,7 +250,7 @@ class Constants:
 
 
 def _schedule_of(optimizer: Any) -> Any:
-    rate = vars(optimizer).get("_learning_rate")
+    rate = rate_of(optimizer)
     return rate if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule) else None
 
 

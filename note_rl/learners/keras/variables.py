@@ -8,10 +8,10 @@ from typing import Any, Generic, TypeVar
 import keras
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager import context, execute
-from tensorflow.python.framework import op_def_registry
 
 from note_rl.errors import AgentContractError
+from note_rl.learners.keras.keras_internals import held_by, identity, rate_of
+from note_rl.learners.keras.tensorflow_internals import READS_SEVERAL, read_variables
 from note_rl.learners.keras.tracing import Everything
 from note_rl.types import Array
 
@@ -49,7 +49,7 @@ def _named_variables_in(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 def optimizer_slots(optimizer: Any) -> Iterator[tuple[str, Any]]:
     """Yields the optimizer's variables but for the learning rate, which stays that of the optimizer at hand."""
     for index, variable in enumerate(optimizer.variables):
-        if variable is not optimizer._learning_rate:
+        if variable is not rate_of(optimizer):
             yield str(index), variable
 
 
@@ -122,7 +122,7 @@ class ReadTogether(Generic[Result]):
 
     def known(self, variable: Any) -> Array | None:
         """Returns values that were read together with others, once: each who asks gets a copy of his own."""
-        held = variable._value if isinstance(variable, keras.Variable) else variable
+        held = held_by(variable)
         values = self._values.pop(id(held), None)
         if values is not None:
             self._read[id(held)] = held
@@ -136,7 +136,7 @@ class ReadTogether(Generic[Result]):
 
 def _read_together(variables: Sequence[Any]) -> list[Array]:
     """Returns copies of the values of variables, by one operation per device where TensorFlow has it."""
-    if not _READS_SEVERAL:
+    if not READS_SEVERAL:
         return [np.asarray(variable.numpy()) for variable in variables]
     devices = [variable.device for variable in variables]
     if len(set(devices)) > 1:  # parameter servers
@@ -145,20 +145,10 @@ def _read_together(variables: Sequence[Any]) -> list[Array]:
             there = [index for index, other in enumerate(devices) if other == device]
             found |= dict(zip(there, _read_together([variables[index] for index in there]), strict=True))
         return [found[index] for index in range(len(variables))]
-    types = tuple(variable.dtype.as_datatype_enum for variable in variables)
-    handles = [variable.handle for variable in variables]
-    attributes = ("N", len(handles), "dtypes", types)
-    tensors = execute.execute(b"_ReadVariablesOp", len(handles), handles, attributes, context.context())
-    return [tensor.numpy() for tensor in tensors]
+    return [tensor.numpy() for tensor in read_variables(variables)]
 
 
-_READS_SEVERAL = op_def_registry.get("_ReadVariablesOp") is not None  # private, as its name says
 _reading: ContextVar[ReadTogether[Any] | None] = ContextVar("reading", default=None)
-
-
-def identity(variable: Any) -> int:
-    """Tells variables apart: Keras and TensorFlow may both speak of the same one."""
-    return id(variable._value if isinstance(variable, keras.Variable) else variable)
 
 
 class VariablesOf:

@@ -6,9 +6,9 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from tensorflow.python.framework import ops
 
 from note_rl.errors import say_once
+from note_rl.learners.keras.tensorflow_internals import next_number
 from note_rl.learners.step_way import StepWay
 from note_rl.support.xla_cache import clear_xla_cache
 
@@ -102,8 +102,8 @@ def _begin_names_anew() -> None:
     Equal programs then have equal names, whatever the process did before, and XLA finds what it has compiled of them
     (`note_rl.support.xla_cache`).
     """
-    for _ in range(-ops.uid() % _ROUND):
-        ops.uid()
+    for _ in range(-next_number() % _ROUND):
+        next_number()
 
 
 def needs_autograph(owner: type) -> bool:

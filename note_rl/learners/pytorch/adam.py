@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.optim import optimizer as torch_optimizer
 
+from note_rl.learners.pytorch.torch_internals import base_of, foreach_add_, fused_adam_, fused_adamw_, has_step_hooks
 from note_rl.types import FloatArray
 
 _SLOT_NAMES = ("exp_avg", "exp_avg_sq", "step")  # in the state of the optimizer
@@ -78,7 +78,7 @@ class Adam:
         self._slots = {kept: slots for kept, slots in self._slots.items() if slots.are_those_of(self._optimizer)}
         group = self._optimizer.param_groups[0]
         self.decoupled = bool(group.get("decoupled_weight_decay", isinstance(self._optimizer, torch.optim.AdamW)))
-        self._kernel: Any = torch._fused_adamw_ if self.decoupled else torch._fused_adam_
+        self._kernel: Any = fused_adamw_ if self.decoupled else fused_adam_
         self._rate, (self._beta1, self._beta2) = group["lr"], group["betas"]
         decay, epsilon = group["weight_decay"], group["eps"]
         self._options: dict[str, Any] = {
@@ -127,7 +127,7 @@ class Adam:
             for others in self._slots.values():
                 others.alike = None
         with torch.no_grad():
-            torch._foreach_add_(slots.counters, 1)
+            foreach_add_(slots.counters, 1)
             self._kernel(slots.parameters, gradients, slots.first, slots.second, [], slots.steps, **self._options)
 
     def announce(self, slots: Slots) -> None:
@@ -169,8 +169,8 @@ def adam_step(slots: Slots, gradients: Sequence[Tensor], numbers: Tensor, decoup
 
 def _counter(states: Sequence[dict[str, Tensor]]) -> Tensor:
     """Returns all numbers of steps in one tensor, of which the slots become views: they are counted up together."""
-    base = states[0]["step"]._base
-    if base is None or base.shape != (len(states),) or any(state["step"]._base is not base for state in states):
+    base = base_of(states[0]["step"])
+    if base is None or base.shape != (len(states),) or any(base_of(state["step"]) is not base for state in states):
         base = torch.stack([state["step"] for state in states])
         for state, step in zip(states, base.unbind(0), strict=True):
             state["step"] = step
@@ -194,10 +194,4 @@ def is_plain_adam(optimizer: torch.optim.Optimizer, parameters: Sequence[Tensor]
 
 def _watched(optimizer: torch.optim.Optimizer) -> bool:
     """Whether somebody must hear of each step: hooks, or a learning-rate scheduler that wrapped step()."""
-    return bool(
-        "step" in vars(optimizer)
-        or optimizer._optimizer_step_pre_hooks
-        or optimizer._optimizer_step_post_hooks
-        or torch_optimizer._global_optimizer_pre_hooks
-        or torch_optimizer._global_optimizer_post_hooks
-    )
+    return "step" in vars(optimizer) or has_step_hooks(optimizer)

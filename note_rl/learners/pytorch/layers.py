@@ -7,6 +7,7 @@ from torch import nn
 
 from note_rl.learners.base import LayerNumbers, plain_numbers
 from note_rl.learners.pytorch.modes import networks_of
+from note_rl.learners.pytorch.torch_internals import hooks_of
 
 _LEARNS = "requires_grad of "
 
@@ -38,7 +39,7 @@ def _places(agent: Any) -> Iterator[tuple[str, nn.Module]]:
 
 
 def _kind(layer: nn.Module) -> str:
-    num_hooks = len(layer._forward_hooks) + len(layer._forward_pre_hooks) + len(layer._backward_hooks)
+    num_hooks = sum(map(len, hooks_of(layer)))
     return f"{type(layer).__module__}.{type(layer).__qualname__} with {num_hooks} hooks"
 
 

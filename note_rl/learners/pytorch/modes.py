@@ -10,8 +10,9 @@ from operator import is_
 from typing import Any
 
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.module import register_module_forward_pre_hook
+
+from note_rl.learners.pytorch.torch_internals import BatchNorm
 
 
 class Modes:
@@ -86,7 +87,7 @@ class Modes:
         """Whether there are layers that normalise over the batch in eval mode, too."""
         self._look()
         return any(
-            isinstance(layer, _BatchNorm) and layer.running_mean is None
+            isinstance(layer, BatchNorm) and layer.running_mean is None
             for network in self._networks
             for layer in network.modules()
         )
@@ -94,7 +95,7 @@ class Modes:
     def normalise_over_batches(self) -> bool:
         """Whether there are layers that normalise over the batch in train mode."""
         self._look()
-        return any(isinstance(layer, _BatchNorm) for network in self._networks for layer in network.modules())
+        return any(isinstance(layer, BatchNorm) for network in self._networks for layer in network.modules())
 
     def _look(self) -> None:
         """Finds the networks; their layers, if these are others than before."""

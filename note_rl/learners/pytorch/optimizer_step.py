@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from note_rl.learners.pytorch.adam import Adam, is_plain_adam
+from note_rl.learners.pytorch.torch_internals import foreach_mul, foreach_norm
 
 Direction = tuple[tuple[int, ...], list[Tensor]]
 """Which parameters have a gradient, by their position, and these gradients."""
@@ -112,11 +113,11 @@ class FlushedSubnormals:
 
 def global_norm(gradients: list[Tensor]) -> Tensor:
     """Returns the norm [] of all gradients together."""
-    norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(foreach_norm(gradients)))
     return norm
 
 
 def clipped(gradients: list[Tensor], norm: Tensor, max_norm: float) -> list[Tensor]:
     """Returns gradients of this global norm scaled to at most another, as `clip_grad_norm_` of torch scales them."""
     scale = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
-    return list(torch._foreach_mul(gradients, scale))
+    return list(foreach_mul(gradients, scale))

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from note_rl.learners.pytorch.torch_internals import foreach_add_
 from note_rl.types import Array, FloatArray
 
 _RANDOM = "random/torch"
@@ -147,4 +148,4 @@ class TensorsOf:
     def move(self) -> None:
         """Changes what learns."""
         with torch.no_grad():
-            torch._foreach_add_(self._learning, 1.0)
+            foreach_add_(self._learning, 1.0)

@@ -14,6 +14,7 @@ from note_rl.agents.shared.spaces import ContinuousSpaces, image_shape, say_if_p
 from note_rl.environments.frames import channels_first
 from note_rl.environments.packing import shape_with_action
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of, scaled_tanh
+from note_rl.learners.pytorch.torch_internals import foreach_copy_, foreach_lerp_, own_buffers, own_parameters
 from note_rl.settings.arguments import taking
 from note_rl.types import Activation
 
@@ -186,9 +187,9 @@ def soft_update(target: nn.Module, online: nn.Module, tau: float) -> None:
     """
     (mine, my_buffers), (theirs, their_buffers) = _parameters_and_buffers(target), _parameters_and_buffers(online)
     with torch.no_grad():
-        torch._foreach_lerp_(mine, theirs, tau)
+        foreach_lerp_(mine, theirs, tau)
         if my_buffers:
-            torch._foreach_copy_(my_buffers, their_buffers)
+            foreach_copy_(my_buffers, their_buffers)
 
 
 def _parameters_and_buffers(network: nn.Module) -> tuple[list[Tensor], list[Tensor]]:
@@ -196,8 +197,8 @@ def _parameters_and_buffers(network: nn.Module) -> tuple[list[Tensor], list[Tens
     parameters: dict[int, Tensor] = {}
     buffers: dict[int, Tensor] = {}
     for layer in network.modules():
-        parameters.update((id(one), one) for one in layer._parameters.values() if one is not None)
-        buffers.update((id(one), one) for one in layer._buffers.values() if one is not None)
+        parameters.update((id(one), one) for one in own_parameters(layer) if one is not None)
+        buffers.update((id(one), one) for one in own_buffers(layer) if one is not None)
     return list(parameters.values()), list(buffers.values())
 
 

@@ -25,6 +25,14 @@ from filelock import FileLock
 from torch import Tensor
 
 from note_rl.learners.pytorch.recording.graph import Recording
+from note_rl.learners.pytorch.torch_internals import (
+    INDUCTOR_LOGGER,
+    called_by_inductor,
+    compile_into,
+    inductor_working_in,
+    loaded_package,
+    loaded_program,
+)
 from note_rl.support.files import atomic_target
 from note_rl.support.programs import is_usable, programs_folder, remove_oldest
 
@@ -146,26 +154,20 @@ def _compile(recording: Recording, tensors: Sequence[Tensor], path: Path) -> Non
     _log.info("compiling the update: some %.0f s, this once for these networks and minibatches", seconds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch about itself
-        import torch._inductor  # takes a second
-        from torch._inductor.package.package import package_aoti
-
-        with _quietly(), _by_torch(_QUICKER_IN_TORCH), _privately(), torch.no_grad(), path.open("wb") as file:
-            module = copy.deepcopy(recording.module)
-            made: Any = torch._inductor.aot_compile(module, tuple(tensors), options=_OPTIONS)
-            package_aoti(file, made)
+        with _quietly(), called_by_inductor(_QUICKER_IN_TORCH), _privately(), torch.no_grad(), path.open("wb") as file:
+            compile_into(file, copy.deepcopy(recording.module), tensors, _OPTIONS)
 
 
 def _loaded(path: Path, device: torch.device) -> Any:
     """Loads a program; torch's own way of doing so unpacks it into a folder that stays where a process is killed."""
-    loaders: Any = torch._C._aoti
     if device.type != "cpu":
-        return loaders.AOTIModelPackageLoader(str(path), "model", True, 1, -1 if device.index is None else device.index)
+        return loaded_package(path, device)
     with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory(prefix=_UNPACKED, dir=path.parent) as passing:
         parts = {
             Path(name).suffix: name for name in archive.namelist() if name.endswith((".wrapper.so", ".wrapper.json"))
         }
         unpacked = {suffix: archive.extract(name, passing) for suffix, name in parts.items()}  # calls of torch: .json
-        return loaders.AOTIModelContainerRunnerCpu(unpacked[".so"], 1)
+        return loaded_program(unpacked[".so"])
 
 
 def _remove_left_behind(folder: Path) -> None:
@@ -177,37 +179,19 @@ def _remove_left_behind(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _by_torch(kernels: Sequence[Any]) -> Iterator[None]:
-    """Has inductor call kernels of torch in this block instead of writing loops."""
-    from torch._inductor import lowering as inductor
-
-    lowering: Any = inductor
-    before = {kernel: lowering.lowerings[kernel] for kernel in kernels}
-    try:
-        for kernel in kernels:
-            lowering.make_fallback(kernel, warn=False)
-        yield
-    finally:
-        lowering.lowerings.update(before)
-        lowering.fallbacks.difference_update(kernels)
-
-
-@contextlib.contextmanager
 def _privately() -> Iterator[None]:
     """Has inductor work in a folder of this process, which goes with this block.
 
     Its own is called by the name of the user, and one of that name may be there already, in which others write.
     """
-    from torch._inductor.utils import fresh_cache  # and forgets what it has built elsewhere, and would look for again
-
-    with tempfile.TemporaryDirectory(prefix="note-rl-") as passing, fresh_cache(dir=passing):
+    with tempfile.TemporaryDirectory(prefix="note-rl-") as passing, inductor_working_in(passing):
         yield
 
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
     """Keeps torch from telling which kernels it calls in the general way."""
-    logger = logging.getLogger("torch._inductor")
+    logger = logging.getLogger(INDUCTOR_LOGGER)
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, fx
-from torch._guards import TracingContext, tracing
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from note_rl.learners.pytorch.recording.nodes import (
@@ -27,6 +25,7 @@ from note_rl.learners.pytorch.recording.nodes import (
     name_of,
     work,
 )
+from note_rl.learners.pytorch.torch_internals import one_fake_mode, overload_like
 
 aten = torch.ops.aten
 _SAME_VALUE = {aten.detach.default, aten.alias.default}
@@ -75,7 +74,7 @@ def recorded(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor], i
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about what the first, ordinary call has warned of
         # tensors that are arguments become placeholders; all others would be frozen as they are
-        with tracing(TracingContext(FakeTensorMode())):  # one for all values: each new one takes a millisecond
+        with one_fake_mode():
             module = make_fx(lambda *everything: function(*everything[num:]))(*tensors, *inputs)
     graph = module.graph
     graph.set_codegen(fx.graph.CodeGen())  # plain positional arguments and results
@@ -146,8 +145,8 @@ def _make_ordinary(graph: fx.Graph) -> None:
         if source is None or not changes_something(node) or not gives_new_tensor(source) or len(source.users) != 1:
             continue
         kernel = getattr(aten, name_of(node).removesuffix("_"), None)
-        overload = getattr(kernel, node.target._overloadname, None)
-        if overload is not None and not overload._schema.is_mutable:
+        overload = overload_like(node, kernel)
+        if overload is not None:
             node.target = overload
 
 

@@ -14,6 +14,7 @@ from note_rl.learners.pytorch.recording.forms import can_change_within, form_of,
 from note_rl.learners.pytorch.recording.layers import Layers
 from note_rl.learners.pytorch.recording.noting import Lookup, noted
 from note_rl.learners.pytorch.tensors import named_tensors
+from note_rl.learners.pytorch.torch_internals import hooks_of
 
 _LOOKED_AT = (*PLAIN, Tensor, nn.Module)
 
@@ -153,8 +154,7 @@ def why_not_recorded(agent: Any) -> str:
 
 def layer_is_known(layer: nn.Module) -> bool:
     """Whether a layer is one of torch.nn or of this project, and does nothing besides."""
-    hooks = layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks
-    return _is_ours_or_torchs(layer) and "forward" not in vars(layer) and not hooks
+    return _is_ours_or_torchs(layer) and "forward" not in vars(layer) and not any(hooks_of(layer))
 
 
 def _is_ours_or_torchs(layer: nn.Module) -> bool:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from note_rl.learners.comparing import PLAIN, is_same
+from note_rl.learners.pytorch.torch_internals import hooks_of_tensor
 
 _COMPARED = (*PLAIN, tuple, type, partial, FunctionType, BuiltinFunctionType)
 """Attributes of layers that decide what a layer does; all but the first by identity."""
@@ -84,7 +85,5 @@ def _compared(state: Mapping[str, Any]) -> list[str]:
 
 def _kind(tensor: Tensor) -> tuple[Any, ...]:
     """Returns all that kernels and autograd take into account but the numbers."""
-    hooks = tensor._backward_hooks
     strides = tensor.stride() if tensor.layout is torch.strided else ()
-    functions = tuple(hooks.values()) if hooks else ()
-    return tensor.requires_grad, tensor.shape, strides, tensor.dtype, tensor.device, functions
+    return tensor.requires_grad, tensor.shape, strides, tensor.dtype, tensor.device, hooks_of_tensor(tensor)

@@ -2,13 +2,16 @@
 
 import torch
 from torch import Tensor, fx
+from torch.nn.functional import linear
+
+from note_rl.learners.pytorch.torch_internals import Kernel, schema_of
 
 aten = torch.ops.aten
 
 MATRIX_PRODUCTS = {aten.addmm.default, aten.mm.default}
 """Calls that multiply their last two arguments, matrices [m, k] and [k, n]."""
 
-PRODUCTS = {*MATRIX_PRODUCTS, torch._C._nn.linear, aten.bmm.default, aten.convolution.default}
+PRODUCTS = {*MATRIX_PRODUCTS, linear, aten.bmm.default, aten.convolution.default}
 """Calls whose time goes into arithmetic, whatever is done around them."""
 
 
@@ -17,12 +20,12 @@ _NORMALISING = {aten.native_batch_norm.default, aten.cudnn_batch_norm.default}  
 
 def is_kernel(node: fx.Node) -> bool:
     """Whether the node calls a kernel in the general way, by which its schema is known."""
-    return isinstance(node.target, torch._ops.OpOverload)
+    return isinstance(node.target, Kernel)
 
 
 def name_of(node: fx.Node) -> str:
     """Returns the name of a kernel without its namespace and overload: `add_` of `aten::add_.Tensor`."""
-    name: str = node.target._schema.name  # type: ignore[union-attr]
+    name: str = schema_of(node).name
     return name.partition("::")[2]
 
 
@@ -34,7 +37,7 @@ def first_argument(node: fx.Node) -> fx.Node | None:
 
 def changes_something(node: fx.Node) -> bool:
     """Whether the call writes into one of its arguments."""
-    return is_kernel(node) and (bool(node.target._schema.is_mutable) or _moves_statistics(node))  # type: ignore[union-attr]
+    return is_kernel(node) and (bool(schema_of(node).is_mutable) or _moves_statistics(node))
 
 
 def _moves_statistics(node: fx.Node) -> bool:
@@ -46,7 +49,7 @@ def changed_by(node: fx.Node) -> list[fx.Node]:
     """Returns the tensors that a call, which changes something, writes into."""
     if _moves_statistics(node):
         return [argument for argument in node.args[3:5] if isinstance(argument, fx.Node)]
-    schema = node.target._schema  # type: ignore[union-attr]
+    schema = schema_of(node)
     given = {argument.name: value for argument, value in zip(schema.arguments, node.args, strict=False)} | node.kwargs
     found: list[fx.Node] = []
     for argument in schema.arguments:
@@ -57,7 +60,7 @@ def changed_by(node: fx.Node) -> list[fx.Node]:
 
 def is_random(node: fx.Node) -> bool:
     """Whether the call draws random numbers."""
-    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    return isinstance(node.target, Kernel) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
 def matters(node: fx.Node) -> bool:
@@ -67,9 +70,9 @@ def matters(node: fx.Node) -> bool:
 
 def gives_new_tensor(node: fx.Node) -> bool:
     """Whether nothing else shares the memory of the only result."""
-    if not isinstance(node.target, torch._ops.OpOverload):
+    if not isinstance(node.target, Kernel):
         return False
-    results = node.target._schema.returns
+    results = schema_of(node).returns
     return len(results) == 1 and results[0].alias_info is None
 
 

@@ -6,10 +6,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
+from torch.nn.functional import linear
 
 from note_rl.learners.pytorch.recording.graph import Recording
 from note_rl.learners.pytorch.recording.nodes import PRODUCTS, first_argument, is_kernel, is_random, matters, name_of
 from note_rl.learners.pytorch.recording.products import MKL, ONEDNN, by_onednn, product
+from note_rl.learners.pytorch.torch_internals import BINDINGS
 
 aten = torch.ops.aten
 _BY_SHAPE = {
@@ -19,8 +21,6 @@ _BY_SHAPE = {
     *(aten.eye.default, aten.arange.default, aten.lift_fresh_copy.default),
 }  # the same in every replay; what is lifted is a literal, written down in the function
 _IN_PLACE = {aten.relu.default: torch.relu_, aten.tanh.default: torch.tanh_}
-# where the quick way to call a kernel is looked for; of Tensor it is a method
-_HOMES: tuple[Any, ...] = (torch, torch._C._nn, vars(torch._C)["_linalg"], torch.Tensor)
 # what a binding says to arguments that it has in another order or form than its kernel
 _OTHER_ARGUMENTS = (TypeError, ValueError, RuntimeError)
 
@@ -127,7 +127,7 @@ def _make_linear(node: fx.Node, values: Values) -> None:
     if not isinstance(weight, fx.Node) or not isinstance(bias, fx.Node):
         return
     if weight.target is aten.t.default and values[bias].ndim == 1:
-        node.target, node.args = torch._C._nn.linear, (x, weight.args[0], bias)
+        node.target, node.args = linear, (x, weight.args[0], bias)
 
 
 def _bind(node: fx.Node, values: Values) -> None:
@@ -136,7 +136,7 @@ def _bind(node: fx.Node, values: Values) -> None:
         return
     name = name_of(node)
     arguments, options = _filled_in(node.args, values), _filled_in(node.kwargs, values)
-    for home in _HOMES:
+    for home in BINDINGS:
         function = getattr(home, name, None)
         is_method = home is torch.Tensor
         if function is None or (is_method and not isinstance(node.args[0], fx.Node)):

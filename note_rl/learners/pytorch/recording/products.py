@@ -17,6 +17,7 @@ from torch import Tensor, fx
 
 from note_rl.errors import SettingsError
 from note_rl.learners.pytorch.recording.nodes import MATRIX_PRODUCTS, work
+from note_rl.learners.pytorch.torch_internals import linear_by_onednn
 
 _log = logging.getLogger(__name__)
 
@@ -72,8 +73,7 @@ def _without_onednn() -> str:
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Returns x [m, k] @ weight [n, k].T + bias [n], by oneDNN, in single precision whatever flags say."""
-    answer: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-    return answer
+    return linear_by_onednn(x, weight, bias)
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from note_rl.learners.pytorch.recording.examples import Example, OrdinaryWay, ch
 from note_rl.learners.pytorch.recording.failing import FAILURES, WholeStepError
 from note_rl.learners.pytorch.recording.graph import recorded
 from note_rl.learners.pytorch.tensors import named_tensors, random_state, set_random_state
+from note_rl.learners.pytorch.torch_internals import foreach_add_
 
 _LARGEST = 30_000  # numbers that learn
 
@@ -167,7 +168,7 @@ class WholeSteps:
         ours = set(map(id, learning))
         others = [tensor for _, tensor in named_tensors(self._agent) if id(tensor) not in ours]
         with self._undisturbed([*learning, *others]), torch.no_grad():
-            torch._foreach_add_(learning, 1.0)
+            foreach_add_(learning, 1.0)
             before = [tensor.clone() for tensor in others]
             with self._ordinary.noting():
                 self._agent.update_param()

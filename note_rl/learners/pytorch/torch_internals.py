@@ -1,0 +1,152 @@
+"""The names of PyTorch that are no part of its interface, all of them in this file; written for PyTorch 2.13.
+
+Each says what it does and why there is no public way. `tests/note_rl/learners/test_torch_internals.py` holds one test
+for each name, which says what breaks without it.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import IO, Any, Final
+
+import torch
+from torch import Tensor, fx, nn
+from torch._guards import TracingContext, tracing
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim import optimizer as optimizers
+
+# Arithmetic on lists of tensors in one call, as torch.optim does it; public functions take one tensor each.
+foreach_add_: Final[Callable[..., Any]] = torch._foreach_add_
+foreach_copy_: Final[Callable[..., Any]] = torch._foreach_copy_
+foreach_lerp_: Final[Callable[..., Any]] = torch._foreach_lerp_
+foreach_mul: Final[Callable[..., Any]] = torch._foreach_mul
+foreach_norm: Final[Callable[..., Any]] = torch._foreach_norm
+
+# The kernels of `torch.optim.Adam(fused=True)` and of AdamW, without the 0.2 ms that the optimizer takes around them.
+fused_adam_: Final[Callable[..., None]] = torch._fused_adam_
+fused_adamw_: Final[Callable[..., None]] = torch._fused_adamw_
+
+BatchNorm: Final[type[nn.Module]] = _BatchNorm
+"""What all layers of batch normalisation inherit, the lazy ones and those over processes included."""
+
+Kernel: Final = torch._ops.OpOverload
+"""What a node of a recorded graph calls. It is found by calling `torch.ops`; its class has no public name."""
+
+BINDINGS: Final[tuple[Any, ...]] = (torch, torch._C._nn, vars(torch._C)["_linalg"], torch.Tensor)
+"""Where kernels have quick Python bindings by their own names; of Tensor they are methods.
+
+`torch.nn.functional` and `torch.linalg` hold some of them under other names, or in functions of Python.
+"""
+
+INDUCTOR_LOGGER: Final = "torch._inductor"
+"""By which inductor says which kernels it calls in the general way."""
+
+
+def own_parameters(layer: nn.Module) -> Collection[Tensor | None]:
+    """The parameters of a layer without those of its sublayers. `parameters(recurse=False)` takes ten times as long."""
+    return layer._parameters.values()
+
+
+def own_buffers(layer: nn.Module) -> Collection[Tensor | None]:
+    """The buffers of a layer without those of its sublayers; see `own_parameters`."""
+    return layer._buffers.values()
+
+
+def hooks_of(layer: nn.Module) -> list[Mapping[int, Callable[..., Any]]]:
+    """The hooks of a layer by kind. There are functions to register hooks, and none to ask for them."""
+    return [layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks]
+
+
+def hooks_of_tensor(tensor: Tensor) -> tuple[Callable[..., Any], ...]:
+    """The hooks on the gradient of a tensor; see `hooks_of`."""
+    return tuple((tensor._backward_hooks or {}).values())
+
+
+def has_step_hooks(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether somebody hears of the steps of an optimizer, or of those of all; see `hooks_of`."""
+    return bool(
+        optimizer._optimizer_step_pre_hooks
+        or optimizer._optimizer_step_post_hooks
+        or optimizers._global_optimizer_pre_hooks
+        or optimizers._global_optimizer_post_hooks
+    )
+
+
+def base_of(tensor: Tensor) -> Tensor | None:
+    """The tensor that this is a view of; None: it has memory of its own. `is_leaf` and storages do not say it."""
+    return tensor._base
+
+
+def linear_by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """X [m, k] @ weight [n, k].T + bias [n] by oneDNN, whatever flags say; public functions choose by themselves."""
+    answer: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return answer
+
+
+def schema_of(node: fx.Node) -> Any:
+    """What a kernel takes, gives and writes into. `torch.ops` shows it as a text only."""
+    return node.target._schema  # type: ignore[union-attr]
+
+
+def overload_like(node: fx.Node, kernels: Any) -> Any:
+    """Of another kernel's overloads the one of the same name as a node calls, if it changes nothing; else None."""
+    overload = getattr(kernels, node.target._overloadname, None)  # type: ignore[union-attr]
+    return None if overload is None or overload._schema.is_mutable else overload
+
+
+def one_fake_mode() -> AbstractContextManager[Any]:
+    """Within it, `make_fx` makes its stand-ins for values in one mode; each new one takes a millisecond."""
+    return tracing(TracingContext(FakeTensorMode()))
+
+
+def compile_into(
+    file: IO[bytes], module: fx.GraphModule, tensors: Sequence[Tensor], options: Mapping[str, Any]
+) -> None:
+    """Compiles a graph by AOTInductor into a package.
+
+    The documented `aoti_compile_and_package` takes what `torch.export` made, which cannot export gradients.
+    """
+    import torch._inductor  # takes a second
+    from torch._inductor.package.package import package_aoti
+
+    made: Any = torch._inductor.aot_compile(module, tuple(tensors), options=dict(options))
+    package_aoti(file, made)
+
+
+def loaded_program(library: str) -> Any:
+    """Loads a compiled library for the CPU, which has `run(tensors)`.
+
+    The documented loader unpacks packages into a folder that stays where a process is killed.
+    """
+    loaders: Any = torch._C._aoti
+    return loaders.AOTIModelContainerRunnerCpu(library, 1)
+
+
+def loaded_package(path: Path, device: torch.device) -> Any:
+    """Loads a package for another device; the documented `aoti_load_package` imports dynamo, which takes a second."""
+    loaders: Any = torch._C._aoti
+    return loaders.AOTIModelPackageLoader(str(path), "model", True, 1, -1 if device.index is None else device.index)
+
+
+@contextmanager
+def called_by_inductor(kernels: Sequence[Any]) -> Iterator[None]:
+    """Has inductor call kernels of torch in this block instead of writing loops; it has no option for that."""
+    from torch._inductor import lowering as inductor
+
+    lowering: Any = inductor
+    before = {kernel: lowering.lowerings[kernel] for kernel in kernels}
+    try:
+        for kernel in kernels:
+            lowering.make_fallback(kernel, warn=False)
+        yield
+    finally:
+        lowering.lowerings.update(before)
+        lowering.fallbacks.difference_update(kernels)
+
+
+def inductor_working_in(folder: str) -> AbstractContextManager[Any]:
+    """Has inductor write to a folder in this block. An environment variable names one, for the whole process only."""
+    from torch._inductor.utils import fresh_cache
+
+    return fresh_cache(dir=folder)
