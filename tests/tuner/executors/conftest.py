@@ -13,7 +13,7 @@ from tuner.executors.local import LocalExecutor
 from tuner.trial import TrialResult, TrialSpec, system
 from tuner.trial.forkclient import ForkServer
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:

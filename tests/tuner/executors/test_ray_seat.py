@@ -13,7 +13,7 @@ from tuner.executors.ray.seat import Seat
 from tuner.trial import Limits, Outcome, TrialSpec
 from tuner.trial import folder as files
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 SETTINGS = SeatSettings(Preload(), "forkserver", Limits(), 1, shared=False, max_transfer_mb=64.0, lease_s=None)
 
 
