@@ -57,7 +57,7 @@ Settings are KEY=VALUE, choices are GROUP=NAME:
   tuner play runs/NAME                       watch what was learned
   tuner export runs/NAME                     the policy as an ONNX model
   tuner plot runs/NAME runs/OTHER            learning curves
-  tuner ablate NAME                          what made a study's winner better
+{examples}
   tuner options ppo                          what can be told, and its range
   tuner doctor                               what is installed (tuner --version)
 
@@ -368,7 +368,8 @@ def _refuse(message: str, command: Command | None = None) -> int:
 def _help_page() -> str:
     lines = ["Hyperparameter tuning for reinforcement learning.", "", "usage: tuner COMMAND ...", ""]
     lines += [f"  {command.name:<10}{command.usage:<25}{command.summary}" for command in COMMANDS.values()]
-    return "\n".join([*lines, "", _EPILOG, ""])
+    examples = [f"  {f'tuner {one.name} NAME':<43}{one.example}" for one in COMMANDS.values() if one.example]
+    return "\n".join([*lines, "", _EPILOG.format(examples="\n".join(examples)), ""])
 
 
 def _version() -> str:

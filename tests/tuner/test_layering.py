@@ -20,11 +20,14 @@ ROOMS = {
         *("distributed", "training", "rl", "rl_pytorch", "agents", "examples"),
     ),
     "tuner": (
-        *("errors", "support"),
+        *("errors", "support", "features"),
         *("trial", "config", "results", "checking", "trackers", "runs", "reporting", "executors", "study", "finders"),
         *("sweeper", "doctor", "commands", "cli", "__main__"),
     ),
 }
+# Only the list of features stands in the room of that name. What a feature adds to a room stands in the module of the
+# room's name in its package, and belongs to that room; other modules of it belong to the highest room they import from.
+FEATURES = "tuner.features."
 # One line each, for paths that the manuals, README or conf/ name: what they hand on, and nobody inside uses them.
 DOORS = {
     "note_rl.noise": "note_rl.policy.noise",
@@ -51,7 +54,7 @@ HOMES = {
     "ale_py": ("note_rl/environments/atari.py", "note_rl/environments/atari_vector.py"),
     "cv2": ("note_rl/environments/atari.py",),
     "minatar": ("note_rl/environments/minatar.py",),
-    "optuna": ("tuner/study/",),
+    "optuna": ("tuner/study/", "tuner/features/*/runner.py", "tuner/features/*/range_search.py"),
     "sqlalchemy": ("tuner/study/",),
     "optuna_dashboard": ("tuner/commands/dashboard.py", "tuner/study/watching/notes.py"),
     "tensorboard": ("tuner/trackers/tensorboard.py",),
@@ -69,7 +72,7 @@ HOMES = {
     ),
     "omegaconf": (
         *("tuner/cli.py", "tuner/config/", "tuner/checking/", "tuner/runs/build.py", "tuner/runs/checks.py"),
-        *("tuner/commands/", "tuner/sweeper/"),
+        *("tuner/commands/", "tuner/sweeper/", "tuner/features/ablation/ablate.py"),
     ),
     "onnx": ("note_rl/learners/",),
     "onnxruntime": ("note_rl/learners/onnx_files.py",),
@@ -122,8 +125,8 @@ def tree_of(path: Path) -> ast.Module:
 
 
 @cache
-def imports_of(path: Path) -> frozenset[str]:
-    """The modules that a file imports, anywhere in it; those for type checkers only are left out."""
+def imports_of(path: Path, *, with_typing: bool = False) -> frozenset[str]:
+    """The modules that a file imports, anywhere in it; those for type checkers only are left out, if not asked for."""
     tree = tree_of(path)
     typing_only = {
         inner
@@ -133,7 +136,7 @@ def imports_of(path: Path) -> frozenset[str]:
     }
     found: set[str] = set()
     for node in ast.walk(tree):
-        if node in typing_only:
+        if node in typing_only and not with_typing:
             continue
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
@@ -147,9 +150,19 @@ def module_of(name: str) -> str:
     return name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
+@cache
 def room_of(module: str) -> str:
-    """The part behind the package."""
-    return module.split(".")[1]
+    """The part behind the package; of a module of a feature, see `FEATURES`."""
+    if not is_of_a_feature(module):
+        return module.split(".")[1]
+    name, order = module.split(".")[-1], ROOMS["tuner"]
+    below = {room_of(other) for other in imports_of(MODULES[module]) if other.startswith("tuner.")}
+    return name if name in order else max(below & {*order}, key=order.index, default=order[0])
+
+
+def is_of_a_feature(module: str) -> bool:
+    """Whether it is in the package of one."""
+    return module.startswith(FEATURES) and module in MODULES
 
 
 MODULES = {module_of(name): path for name, path in FILES.items() if name != PLUGIN}
@@ -178,9 +191,22 @@ def test_imports_point_to_rooms_above() -> None:
     assert not wrong
 
 
+def test_a_feature_is_imported_by_itself_only() -> None:
+    wrong = [
+        f"{module} imports {other}"
+        for module in INNER
+        for other in imports_of(MODULES[module])
+        if is_of_a_feature(other) and other.split(".")[:3] != module.split(".")[:3]
+    ]
+    assert not wrong, "give general code a hook, see `To add a feature of a study` in tuner/README.md"
+
+
 def test_modules_import_each_other_in_no_circle() -> None:
+    """Not for type checkers either."""
     graph = {
-        module: imports_of(path) & MODULES.keys() - {module} for module, path in MODULES.items() if module in INNER
+        module: imports_of(path, with_typing=True) & MODULES.keys() - {module}
+        for module, path in MODULES.items()
+        if module in INNER
     }
     faces = {module for module in MODULES if MODULES[module].name == "__init__.py"}  # they hand on what stands below
     edges = {module: {other for other in others if other not in faces} for module, others in graph.items()}

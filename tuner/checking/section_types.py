@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tuner.errors import UserError, require
-from tuner.results.ablation import AblationSettings
 from tuner.results.evolution import Evolution
 from tuner.results.objective import METRICS, TargetMetric, make_metric, make_others
 from tuner.results.protocol import DEFAULT_BASELINE, Pruning, StudySettings
@@ -352,32 +351,6 @@ class ReportValues:
     def __post_init__(self) -> None:
         """Refuses what is no choice."""
         require(self.publish in (False, True, "file"), "publish", self.publish, "true, false or file")
-
-
-@dataclass(frozen=True, kw_only=True)
-class AblateValues:
-    """Of `tuner ablate`; ranges are those of `tuner.results.ablation.AblationSettings`."""
-
-    num_seeds: int = AblationSettings.num_seeds
-    num_race_seeds: int = AblationSettings.num_race_seeds
-    until: float | None = AblationSettings.until
-    ranges: bool | str | Sequence[str] = False
-    num_checks: int = AblationSettings.num_checks
-    plan: bool = False
-    trust: str | Sequence[str] | None = None
-
-    def __post_init__(self) -> None:
-        """Refuses what measures nothing."""
-        self.settings()
-
-    def settings(self) -> AblationSettings:
-        """How large the ablation is."""
-        ranges = self.ranges if isinstance(self.ranges, bool) else _names(self.ranges)
-        return AblationSettings(self.num_seeds, self.num_race_seeds, self.until, ranges, self.num_checks)
-
-
-def _names(typed: str | Sequence[str]) -> tuple[str, ...]:
-    return (typed,) if isinstance(typed, str) else tuple(typed)
 
 
 @dataclass(frozen=True)

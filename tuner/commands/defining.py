@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from note_rl.errors import NoteRLError
 from tuner.checking.environments import as_typed
 from tuner.checking.explaining import parse_overrides
+from tuner.checking.features import InChecking
 from tuner.checking.section_types import StudyConfig
 from tuner.commands.baselines import KnownConfigs
 from tuner.commands.environments import define_in_all, short_name
@@ -21,6 +22,7 @@ from tuner.config.kinds import written
 from tuner.config.paths import flatten
 from tuner.errors import UserError
 from tuner.executors.building import check_executor
+from tuner.features import parts
 from tuner.results.wording import describe_part
 from tuner.runs.build import build_node, check_trackers
 from tuner.runs.checks import check_kinds, checked_run, resolve
@@ -218,6 +220,7 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
         configure=configure,
         warm_start=configs.starts(resolved["warm_start"]),
         known=baselines,
+        features=_of_features(resolved),
         facts={
             "command": command_line(["tuner", "tune", *overrides]),
             **(parts if settings.evolution is None else {"sampler": _POPULATION, "pruner": ""}),
@@ -225,6 +228,11 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
         },
     )
     return replace(found, entry=FUNCTION_ENTRY, probe=None) if is_function(run_config) else found
+
+
+def _of_features(resolved: JsonDict) -> dict[str, JsonDict]:
+    """The settings of features, by their group."""
+    return {name: resolved[name] for part in parts(InChecking) for name in part.sections if resolved.get(name)}
 
 
 def _define_in_all(

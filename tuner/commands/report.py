@@ -9,9 +9,9 @@ from omegaconf import DictConfig
 from rich.markup import escape
 
 from tuner.errors import UserError
-from tuner.reporting import AblationTable, FinalTable, RangesTable, write_page
-from tuner.results.insights.ablation import sentences
-from tuner.results.insights.ranges import range_sentences
+from tuner.features import parts
+from tuner.reporting import FinalTable, write_page
+from tuner.reporting.features import InReporting
 from tuner.results.records import RunRecord, StudySummary
 from tuner.results.verdict import verdict
 from tuner.results.wording import override_words
@@ -52,14 +52,9 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         console.print(f"{summary.name} is the latest study; there is also {', '.join(others)}")
     console.print(FinalTable(summary))
     console.print(escape(verdict(summary).sentence))
-    if summary.ablation is not None:
-        console.print(AblationTable(summary.ablation))
-        for sentence in sentences(summary.ablation):
-            console.print(escape(sentence))
-        if summary.ablation.ranges:
-            console.print(RangesTable(summary.ablation))
-            for sentence in range_sentences(summary.ablation):
-                console.print(escape(sentence))
+    for part in parts(InReporting):
+        for shown_next in part.printed(summary):
+            console.print(escape(shown_next) if isinstance(shown_next, str) else shown_next)
     page = write_page(summary, home)
     console.print(f"the report is [bold]{escape(shlex.quote(str(page)))}[/bold]", soft_wrap=True)
     if config.publish:

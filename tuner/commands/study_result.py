@@ -3,7 +3,7 @@
 import importlib
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from tuner.config.composing import config_loader, to_json
 from tuner.config.overrides import to_hydra
 from tuner.config.trust import admit, refuse_lookups
 from tuner.errors import UserError
+from tuner.results.columns import rows
 from tuner.results.findings import Verdict
-from tuner.results.records import STAGES, RunRecord, Scalar, StudySummary
+from tuner.results.records import STAGES, RunRecord, StudySummary
 from tuner.results.verdict import verdict
 from tuner.results.wording import join_words
 from tuner.runs.functions import is_function
@@ -54,8 +55,8 @@ class StudyResult:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """All runs of all stages as dictionaries, with the columns of trials.csv; parameters as they are typed."""
-        return [_row(run) for run in self.summary.runs]
+        """All runs of all stages as dictionaries, each with all columns of trials.csv; parameters as they are typed."""
+        return rows(self.summary)
 
     @property
     def trials(self) -> Any:
@@ -254,12 +255,3 @@ class TuneResult(StudyResult):
 
 def _has_checkpoint(run: RunRecord) -> bool:
     return (Path(run.folder) / CHECKPOINT_FILE).is_file()
-
-
-def _row(run: RunRecord) -> dict[str, Any]:
-    outcome = None if run.outcome is None else run.outcome.value
-    about: Mapping[str, Scalar] = {"stage": run.stage, "number": run.number, "label": run.label, "seed": run.seed}
-    origin = {} if run.descent is None else asdict(run.descent)
-    within = {part.environment: part.value for part in run.parts}
-    result = {"outcome": outcome, "value": run.value, **within, **run.scores, "seconds": run.seconds}
-    return {**about, **origin, **result, **run.params, "reason": run.reason, "folder": run.folder}

@@ -21,9 +21,10 @@ from tuner.commands.planning import make_plan
 from tuner.commands.study_result import TuneResult
 from tuner.commands.winner import TrainingConfigs
 from tuner.executors.building import make_executor, warm_up
+from tuner.features import parts
 from tuner.reporting import FinalTable, write_page
+from tuner.reporting.features import InReporting
 from tuner.results.findings import Finding
-from tuner.results.insights.ablation import ablation_command
 from tuner.results.insights.failures import failed_runs
 from tuner.results.records import EVOLVE
 from tuner.runs.adaptation import write_schedule
@@ -264,8 +265,6 @@ def _commands(result: TuneResult, storage: str) -> dict[str, str]:
         ),
         "",
     )
-    ablates = not summary.stage(EVOLVE) and not summary.environments
-    is_better = result.verdict.finding is Finding.BETTER and ablates
     where = f", in {next(iter(summary.environments))}" if summary.environments else ""
     keeps = result.verdict.finding is Finding.DEFAULT_AS_GOOD and summary.winner_label != summary.default_label
     first = {"train the default, as the verdict advises": result.default_command} if keeps else {}
@@ -273,7 +272,7 @@ def _commands(result: TuneResult, storage: str) -> dict[str, str]:
         **first,
         f"train {whom} again{where}": summary.retrain_command,
         "the same as a file": result.experiment_command,
-        **({"see which changes made it better": ablation_command(summary)} if is_better else {}),
+        **{what: line for part in parts(InReporting) for what, line in part.commands(summary, result.verdict).items()},
         **({f"watch {whom.rstrip(',')}{where}": _play_command(result, storage)} if result.has_agent else {}),
         **({"watch the population's own agent": f"tuner play {shlex.quote(own)}"} if own else {}),
     }

@@ -1,16 +1,12 @@
 """What a study looks like: in the terminal while it runs and when it is done, and as a page to keep."""
 
-from tuner.reporting.ablation_table import AblationTable
 from tuner.reporting.page import write_page
 from tuner.reporting.progress import RunningRun, Schedule, StudyProgress, StudyTally
-from tuner.reporting.ranges_table import RangesTable
 from tuner.reporting.terminal import FinalTable, LiveTable
 
 __all__ = [
-    "AblationTable",
     "FinalTable",
     "LiveTable",
-    "RangesTable",
     "RunningRun",
     "Schedule",
     "StudyProgress",

@@ -7,23 +7,24 @@ from pathlib import Path
 from typing import Final
 
 from tuner.errors import UserError
+from tuner.features import parts
 from tuner.reporting.embedding import as_packed_script, as_script_data, packed_figures
+from tuner.reporting.features import InReporting
 from tuner.reporting.figures import parameters as parameter_figures
 from tuner.reporting.figures import population as population_figures
 from tuner.reporting.figures import scores as figures
 from tuner.reporting.figures import study as study_figures
-from tuner.reporting.figures.ablation import ablation_figure
-from tuner.reporting.figures.ranges import range_figures
 from tuner.reporting.markup import Html, join, tag
 from tuner.reporting.sections import effort as effort_sections
 from tuner.reporting.sections import front as front_section
 from tuner.reporting.sections import parameters as parameter_sections
 from tuner.reporting.sections import population as population_section
 from tuner.reporting.sections import results as sections
-from tuner.reporting.sections.ablation import ablation_section, checked_ranges_section
 from tuner.reporting.sections.environments import environments_section
+from tuner.results.columns import trials_csv
 from tuner.results.findings import Verdict
 from tuner.results.records import EVOLVE, StudySummary
+from tuner.results.summary_json import summary_to_json
 from tuner.results.verdict import verdict
 from tuner.results.wording import describe_subject
 from tuner.support.files import atomic_write
@@ -52,8 +53,8 @@ def write_page(summary: StudySummary, folder: Path) -> Path:
     page = render_page(summary)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        atomic_write(folder / JSON_FILE, summary.to_json())
-        atomic_write(folder / CSV_FILE, summary.to_csv())
+        atomic_write(folder / JSON_FILE, summary_to_json(summary))
+        atomic_write(folder / CSV_FILE, trials_csv(summary))
         atomic_write(folder / PAGE_FILE, page)
     except OSError as error:
         raise UserError(f"the report cannot be written to {folder}: {error.strerror}\nGive another folder.") from error
@@ -109,8 +110,7 @@ def make_figures(summary: StudySummary, found: Verdict) -> dict[str, JsonDict]:
         "interactions-figure": parameter_figures.interactions_figure(summary),
         "parallel-figure": study_figures.parallel_figure(summary),
         "expected-figure": study_figures.expected_figure(summary),
-        "ablation-figure": None if summary.ablation is None else ablation_figure(summary.ablation),
-        **({} if summary.ablation is None else range_figures(summary.ablation, summary.scales)),
+        **{name: drawing for part in parts(InReporting) for name, drawing in part.figures(summary).items()},
         "tree-figure": population_figures.tree_figure(summary),
         "replay-figure": population_figures.replay_figure(summary) if summary.stage(EVOLVE) else None,
     }
@@ -147,14 +147,8 @@ def _searched(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDic
     """What was tried, and what is to be learned from it."""
     if summary.stage(EVOLVE):
         return [population_section.population_section(summary, drawings)]
-    has_one = not (summary.others or summary.is_sweep or summary.environments)
-    has_winner = summary.winner_label is not None and has_one
     return [
-        *(
-            [ablation_section(summary, found.finding), checked_ranges_section(summary)]
-            if has_winner or summary.ablation
-            else []
-        ),
+        *(section for part in parts(InReporting) for section in part.search_sections(summary, found)),
         parameter_sections.safe_ranges_section(summary),
         parameter_sections.importance_section(summary),
         parameter_sections.interactions_section(summary),

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tuner.results.features import stages_behind
 from tuner.results.findings import Estimate, estimate
-from tuner.results.records import ABLATE, EVOLVE, SCREEN, STAGES, RunRecord
+from tuner.results.records import EVOLVE, SCREEN, STAGES, RunRecord
 from tuner.results.wording import join_words
 from tuner.trial.messages import Outcome
 
@@ -103,8 +104,9 @@ class StudyTally:
     """Counts the runs of a study as they end. Taking one in costs the same, however many there are already."""
 
     def __init__(self) -> None:
+        self._newest_first = (*stages_behind(), *reversed(STAGES))
         self._stages = {
-            stage: _StageTally(_Best() if stage == SCREEN else _BestOverSeeds()) for stage in (*STAGES, ABLATE)
+            stage: _StageTally(_Best() if stage == SCREEN else _BestOverSeeds()) for stage in self._newest_first
         }
         self._failures: Counter[Outcome] = Counter()
         self._screened, self._complete = _Mean(), _Mean()
@@ -150,7 +152,7 @@ class StudyTally:
 
     def best(self) -> tuple[Estimate | None, str]:
         """Scores and name of the best configuration in the newest stage with complete runs."""
-        for stage in (ABLATE, *reversed(STAGES)):
+        for stage in self._newest_first:
             found = self._stages[stage].best
             if found.estimate is not None:
                 return found.estimate, f"{found.label}, {stage}"

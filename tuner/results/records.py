@@ -4,23 +4,19 @@ Nothing here computes a judgement; `tuner.results.verdict` and `tuner.results.in
 where a record says otherwise: in sweeps that minimise, and in further objectives such as time.
 """
 
-import csv
-import io
-import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
-from note_rl.support.formats import marked, split_mark, why_unreadable
-from tuner.results.ablation import Ablation
-from tuner.results.encoding import decoded, encoded, json_lines
 from tuner.results.scales import ScoreScale
 from tuner.trial.messages import JsonDict, Outcome
 
 Scalar = bool | int | float | str | None
 """A parameter value as it stands in a configuration."""
+
+T = TypeVar("T")
 
 SCREEN: Final = "screen"
 EVOLVE: Final = "evolve"
@@ -28,8 +24,6 @@ EVOLVE: Final = "evolve"
 RACE: Final = "race"
 CONFIRM: Final = "confirm"
 TEST: Final = "test"
-ABLATE: Final = "ablate"
-"""Behind the study: its runs are no part of the result, and not among those of a summary."""
 LATER_STAGES: Final = (RACE, CONFIRM, TEST)
 STAGES: Final = (SCREEN, EVOLVE, *LATER_STAGES)
 
@@ -37,10 +31,6 @@ STAGES: Final = (SCREEN, EVOLVE, *LATER_STAGES)
 def numbers_among(values: Iterable[Scalar]) -> list[float]:
     """Those of the values that are numbers; true and false are none."""
     return [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
-
-
-_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""As spreadsheets have them; the last four are the wide forms of the first."""
 
 
 @dataclass(frozen=True)
@@ -255,10 +245,10 @@ class StudySummary:
         baselines: labels of further known configurations in the test stage.
         static_label: of a population, label of the configuration that did not change with which the winner is compared.
         random_score: mean return of a random policy; None where there is no environment to measure one in.
-        ablation: what was measured between the default configuration and the winner; None: nothing.
         code: commit of the Git repository it was started in; empty if there was none.
         environments: name -> scale of each environment, of a study of several.
         own_winners: name of an environment -> who won a study of it alone in the same storage.
+        facts: what is known by its features, by the key of a `Fact`; nothing where that is what there is by default.
     """
 
     name: str
@@ -294,10 +284,10 @@ class StudySummary:
     baselines: tuple[str, ...] = ()
     random_score: float | None = None
     default_command: str = ""
-    ablation: Ablation | None = None
     environments: Mapping[str, ScoreScale] = field(default_factory=dict)
     own_winners: Mapping[str, OwnWinner] = field(default_factory=dict)
     metric: str = ""
+    facts: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def first_stage(self) -> str:
@@ -330,96 +320,27 @@ class StudySummary:
         """Sampled parameters of a configuration; empty for the default one or an unknown label."""
         return next((run.params for run in self.runs if run.label == label and run.params), {})
 
-    def to_json(self) -> str:
-        """The summary as JSON text; `from_json` gives an equal summary back. NaN and infinities survive the trip."""
-        content = marked(encoded(self))
-        lines = ",\n".join(f"{json.dumps(key)}: {json_lines(value)}" for key, value in content.items())
-        return f"{{\n{lines}\n}}\n"
 
-    @classmethod
-    def from_json(cls, text: str) -> "StudySummary":
-        """Inverse of `to_json`.
+@dataclass(frozen=True)
+class Fact(Generic[T]):
+    """What a study knows by one of its features: kept in its storage, part of its summary and of report.json.
 
-        Raises:
-            ValueError: not a summary, or written by a later version.
-        """
-        content = json.loads(text)
-        mark, content = split_mark(content if isinstance(content, dict) else {})
-        why = why_unreadable(mark)
-        if why is not None:
-            raise ValueError(f"not a study summary that can be read: {why}")
-        content = decoded(content)
-        runs = tuple(_run_from(run) for run in content.pop("runs"))
-        moments = tuple(Importances(**moment) for moment in content.pop("importance_over_time", ()))
-        others = tuple(Objective(**other) for other in content.pop("others", ()))
-        lists = {key: tuple(content[key]) for key in ("notes", "front", "baselines") if key in content}
-        ablation = None if content.get("ablation") is None else Ablation.of(content["ablation"])
-        together = None if content.get("interactions") is None else Interactions.of(content["interactions"])
-        environments = {name: ScoreScale(**scale) for name, scale in content.pop("environments", {}).items()}
-        made = {
-            "runs": runs,
-            "importance_over_time": moments,
-            "interactions": together,
-            "others": others,
-            "ablation": ablation,
-        }
-        own = {
-            name: OwnWinner(one["study"], tuple((int(seed), float(score)) for seed, score in one["scores"]))
-            for name, one in content.pop("own_winners", {}).items()
-        }
-        return cls(**{**content, **lists, **made}, environments=environments, own_winners=own)
-
-    def to_csv(self) -> str:
-        """All runs as CSV text, one line each; parameters as columns under their configuration paths.
-
-        The machine is named where a run was on another one than the controller's; of several environments, the score in
-        each; of a population, whose state a run went on from.
-        """
-        paths = list(dict.fromkeys(path for run in self.runs for path in run.params))
-        names = list(dict.fromkeys(name for run in self.runs for name in run.scores))
-        places = ["host"] if any(run.host for run in self.runs) else []
-        descent = DESCENT if any(run.descent for run in self.runs) else ()
-        fixed_columns = ("stage", "number", "label", "seed", *descent, "outcome", "value", *self.environments)
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        rows: list[tuple[Scalar, ...]] = [(*fixed_columns, *names, "seconds", *paths, "reason", "folder", *places)]
-        for run in self.runs:
-            scores_in = {part.environment: part.value for part in run.parts}
-            within = [scores_in.get(name) for name in self.environments]
-            origin = [getattr(run.descent, name, None) for name in descent]
-            what = (run.stage, run.number, run.label, run.seed, *origin)
-            fixed = (*what, run.outcome or "running", run.value, *within)
-            scores = [run.scores.get(name) for name in names]
-            params = [run.params.get(path) for path in paths]
-            rows.append((*fixed, *scores, run.seconds, *params, run.reason, run.folder, *[run.host for _ in places]))
-        writer.writerows([cell(value) for value in row] for row in rows)
-        return text.getvalue()
-
-
-def _run_from(content: JsonDict) -> RunRecord:
-    """A run from its JSON form; the fields were written by `StudySummary.to_json`."""
-    outcome = content["outcome"]
-    curve, times = (
-        tuple((float(step), float(value)) for step, value in content.get(name, ())) for name in ("curve", "times")
-    )
-    descent = content.get("descent")
-    read = {
-        "outcome": None if outcome is None else Outcome(outcome),
-        "curve": curve,
-        "times": times,
-        "descent": None if descent is None else Descent(**descent),
-        "parts": tuple(map(_run_from, content.get("parts", ()))),
-    }
-    return RunRecord(**{**content, **read})
-
-
-def cell(value: Scalar) -> str:
-    """Floats in full precision, nothing for a parameter the run does not have, and text that stays text.
-
-    A spreadsheet takes text with one of these beginnings for a formula, and formulas can send files away; an apostrophe
-    before it says that it is none (https://owasp.org/www-community/attacks/CSV_Injection).
+    Attributes:
+        key: What the storage keeps it under, and report.json; its place in `StudySummary.facts`.
+        default: What is so where nothing is kept.
+        read: From what JSON has made of it.
+        annotation: Of what the storage keeps.
+        check: Refuses what is no such thing by a `UserError`: a storage may be damaged. Its annotation holds.
+        stage: In which it is kept.
     """
-    if isinstance(value, str):
-        value = value.replace("\r\n", "\n").replace("\r", "\n")  # which Python does not quote, and others end a row at
-        return f"'{value}" if value.startswith(_FORMULA_STARTS) else value
-    return "" if value is None else repr(value) if isinstance(value, float) else str(value)
+
+    key: str
+    default: T
+    read: Callable[[Any], T]
+    annotation: str = "Any"
+    check: Callable[[Any], None] = lambda kept: None
+    stage: str = SCREEN
+
+    def of(self, summary: StudySummary) -> T:
+        """What a summary holds of it."""
+        return cast(T, summary.facts.get(self.key, self.default))

@@ -10,6 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from tuner.features import parts
+from tuner.results.features import InResults
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL, Estimate, Finding, Verdict, estimate
 from tuner.results.front_verdict import front_verdict
 from tuner.results.insights import environments, targets
@@ -81,6 +83,7 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
             *_start_details(summary, label),
             *failed_tests(summary),
             *([_noise_details(noise)[1]] if noise else []),
+            *(sentence for part in parts(InResults) for sentence in part.sentences(summary)),
         ),
         winner=winner,
         optimism=tuning.iqm - winner.iqm if tuning else None,

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tuner.errors import UserError
-from tuner.results.ablation import Change
 from tuner.results.records import Scalar
 
 
@@ -76,11 +75,6 @@ def format_value(value: Scalar) -> str:
     if 0.9 <= value < 1:
         return f"{value:.{1 - math.floor(math.log10(1 - value))}f}".rstrip("0")
     return f"{value:.3g}"
-
-
-def format_change(change: Change, name: str = "") -> str:
-    """A change of a parameter, `gamma 0.99 -> 0.98`, by its name or else its path."""
-    return f"{name or change.path} {format_value(change.before)} -> {format_value(change.after)}"
 
 
 def format_seconds(seconds: float) -> str:

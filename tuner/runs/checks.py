@@ -23,7 +23,8 @@ from note_rl.policy.discrete import DiscretePolicy
 from note_rl.settings import Plateau
 from tuner.checking.explaining import paths_of
 from tuner.checking.other_libraries import called_here
-from tuner.checking.schema import Schema, schema_of
+from tuner.checking.schema import Schema
+from tuner.checking.schemas import schema_of
 from tuner.checking.sections import Choices, check_parts, check_ranges_of, check_sections, left_out, refuse_missing
 from tuner.config.composing import BackendConfig, RunConfig, to_json
 from tuner.config.declared import check_declared

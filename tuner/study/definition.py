@@ -75,6 +75,7 @@ class StudyDefinition:
         warm_start: Configurations that are tried first, by what they are called.
         known: Configs of the known configurations, by their names in `settings.baselines`.
         facts: Anything else worth keeping with the study, such as the command line it was started with.
+        features: Settings of features, by their group; kept with the study, where a `Fact` of that key finds them.
         environments: Several, in each of which a configuration has a run on each of its seeds; `config` and `configure`
             are then those of the first one. None: there is one, and it is in `config`.
     """
@@ -94,6 +95,7 @@ class StudyDefinition:
     known: Mapping[str, JsonDict] = field(default_factory=dict)
     facts: Mapping[str, Scalar] = field(default_factory=dict)
     environments: tuple[StudyEnvironment, ...] = ()
+    features: Mapping[str, JsonDict] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuses names that cannot be a folder, unknown metrics and ways to start, and a start outside the space."""

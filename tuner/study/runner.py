@@ -11,9 +11,9 @@ from optuna.pruners import BasePruner, NopPruner
 from optuna.samplers import TPESampler
 
 from tuner.executors.base import Executor
+from tuner.results.features import stages_behind
 from tuner.results.protocol import stage_seeds
 from tuner.results.records import (
-    ABLATE,
     CONFIRM,
     EVOLVE,
     LATER_STAGES,
@@ -144,7 +144,7 @@ class StudyRunner:
         new = begin_or_continue(study, definition, self._store.url)
         name_objectives(study, definition.others)
         if new:
-            for name in (*STAGES, ABLATE, PROBE):
+            for name in (*STAGES, *stages_behind(), PROBE):
                 if (aside := archive(definition.study_folder / name)) is not None:
                     self._listener.on_note(
                         f"{definition.study_folder / name} is of an earlier study and is now {aside.name}"

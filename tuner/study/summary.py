@@ -1,15 +1,15 @@
 """What a storage knows of a study, as the records that tables, verdict and page are made from."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import optuna
 from optuna.study import StudyDirection
 
-from tuner.results.ablation import Ablation
+from tuner.results.features import all_facts
 from tuner.results.objective import make_metric, make_others
 from tuner.results.records import (
-    ABLATE,
     CONFIRM,
     EVOLVE,
     LATER_STAGES,
@@ -98,7 +98,7 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         starts=_starts(screen),
         random_score=screen.user_attrs.get(attributes.RANDOM_SCORE),
         seconds=float(screen.user_attrs.get(attributes.SECONDS, 0.0)),
-        ablation=_ablation(store, name),
+        facts=dict(_known_facts(store, name)),
         environments=environments,
         own_winners=_own_winners(store, definition, folder) if environments else {},
     )
@@ -129,10 +129,12 @@ def _is_alike(alone: JsonDict, several: JsonDict, config: JsonDict) -> bool:
     return same and all(alone["config"].get(part) == config.get(part) for part in parts)
 
 
-def _ablation(store: StudyStore, name: str) -> Ablation | None:
-    study = store.find(name, ABLATE)
-    found = None if study is None else study.user_attrs.get(attributes.ABLATION)
-    return None if found is None else Ablation.of(found)
+def _known_facts(store: StudyStore, name: str) -> Iterator[tuple[str, object]]:
+    """What is known by the features of the study."""
+    for fact in all_facts():
+        study = store.find(name, fact.stage)
+        if study is not None and fact.key in study.user_attrs:
+            yield fact.key, fact.read(study.user_attrs[fact.key])
 
 
 def home_of(store: StudyStore, name: str, folder: Path) -> Path:

@@ -11,6 +11,7 @@ from tests.tuner.command_line import SMALL_AGENTS, CommandLine
 from tuner.reporting.page import make_figures, render_page
 from tuner.results.insights.descent import copies, line_of
 from tuner.results.records import Descent, StudySummary
+from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.results.verdict import verdict
 from tuner.trial.folder import read_reports
 
@@ -52,7 +53,7 @@ def test_the_winner_is_trained_again_from_its_file(tuner: CommandLine, agent: st
         schedule = yaml.safe_load((study / "adapted" / "adaptive" / "replay.yaml").read_text())["schedule"]
         assert schedule == written["adaptive"]["schedule"]
     summary = package.load(study).summary
-    assert type(summary).from_json(summary.to_json()) == summary
+    assert summary_from_json(summary_to_json(summary)) == summary
     assert summary.stage("evolve")[0].descent == Descent(0, 0)
 
 

@@ -11,7 +11,7 @@ import wandb
 from tests.tuner.command_line import CommandLine
 from tests.tuner.studies import ControllerDied, FakeExecutor, run_study
 from tests.wandb_offline import read_runs, without_account
-from tuner.results.records import StudySummary
+from tuner.results.summary_json import summary_from_json
 from tuner.runs.refill import ended_run
 from tuner.trial.folder import read_reports
 
@@ -30,7 +30,7 @@ def test_the_page_of_a_study_by_name(tuner: CommandLine) -> None:
     assert answer.status == 0, answer
     assert "there is also" not in answer.output
     assert f"the report is {Path('studies/study/report.html')}" in words(answer.output)
-    kept = StudySummary.from_json(Path("studies/study/report.json").read_text())
+    kept = summary_from_json(Path("studies/study/report.json").read_text())
     assert run_study(tuner.folder, url=URL).runs == summary.runs
     # the page names folders as they are seen from the working directory, not from the root of this machine
     relative = [replace(run, folder=str(Path(run.folder).relative_to(tuner.folder))) for run in summary.runs]
@@ -56,7 +56,7 @@ def test_a_study_under_way_has_a_page_too(tuner: CommandLine) -> None:
         run_study(tuner.folder, FakeExecutor(die_after=70), url=URL)
     answer = tuner("report", "study", STORAGE)
     assert answer.status == 0, answer
-    kept = StudySummary.from_json(Path("studies/study/report.json").read_text())
+    kept = summary_from_json(Path("studies/study/report.json").read_text())
     assert [run.outcome is None for run in kept.runs] == [False, False, False, True]
     assert kept.winner_label is None
 

@@ -13,7 +13,7 @@ from note_rl.support.formats import FORMAT
 from note_rl.training.checkpoint import read_checkpoint
 from tests.tuner.command_line import CommandLine
 from tests.tuner.releases.make import BACKENDS, TUNE, values_of
-from tuner.results.records import StudySummary
+from tuner.results.summary_json import summary_from_json
 from tuner.study import StudyStore, summarise
 from tuner.trial.folder import read_trial
 from tuner.trial.messages import Outcome
@@ -54,7 +54,7 @@ def test_a_study_is_read_and_goes_on(release: dict[str, Any], tuner: CommandLine
         before = summarise(store, "study", home)
     assert [[run.stage, run.label, run.value] for run in before.runs] == release["study"]
     assert {run.outcome for run in before.runs} == {Outcome.COMPLETE}
-    assert StudySummary.from_json((home / "report.json").read_text()).runs == tuple(
+    assert summary_from_json((home / "report.json").read_text()).runs == tuple(
         replace(run, folder=str(Path("studies/study") / run.stage / str(run.number))) for run in before.runs
     )
     trial = read_trial(home / "screen" / "0")

@@ -21,6 +21,7 @@ from tuner.reporting.figures.scales import AxisScale
 from tuner.reporting.markup import Html, tag
 from tuner.reporting.page import render_page, write_page
 from tuner.results.records import Interactions, StudySummary
+from tuner.results.summary_json import summary_from_json
 from tuner.results.verdict import verdict
 from tuner.support.plain_text import shortened
 from tuner.trial.messages import Outcome
@@ -445,7 +446,7 @@ def test_files_lie_beside_the_page(tmp_path: Path) -> None:
     summary = full_study()
     path = write_page(summary, tmp_path / "new" / "report")
     assert path == tmp_path / "new" / "report" / "report.html"
-    assert StudySummary.from_json((path.parent / "report.json").read_text()) == summary
+    assert summary_from_json((path.parent / "report.json").read_text()) == summary
     assert len((path.parent / "trials.csv").read_text().splitlines()) == 1 + len(summary.runs)
     assert sorted(entry.name for entry in path.parent.iterdir()) == ["report.html", "report.json", "trials.csv"]
 

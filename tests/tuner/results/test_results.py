@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tuner.results.columns import trials_csv
 from tuner.results.findings import Estimate, Finding, estimate
 from tuner.results.records import Descent, RunRecord, StudySummary
 from tuner.results.statistics import bootstrap_interval
+from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.results.verdict import _against_static, verdict
 from tuner.results.wording import describe_params, format_number, format_seconds, format_value, join_words, short_names
 from tuner.trial.messages import Outcome
@@ -288,13 +290,13 @@ def test_a_summary_survives_json(runs: list[RunRecord], note: str) -> None:
         versions={"numpy": "2"},
         seed=1,
     )
-    text = summary.to_json()
+    text = summary_to_json(summary)
     json.loads(text, parse_constant=pytest.fail)  # NaN and Infinity are no JSON
-    assert StudySummary.from_json(text) == summary
+    assert summary_from_json(text) == summary
 
 
 def test_not_a_number_survives_json() -> None:
-    summary = StudySummary.from_json(study(run("trial 0", "screen", 0, math.nan)).to_json())
+    summary = summary_from_json(summary_to_json(study(run("trial 0", "screen", 0, math.nan))))
     assert summary.runs[0].value is not None
     assert math.isnan(summary.runs[0].value)
 
@@ -302,7 +304,7 @@ def test_not_a_number_survives_json() -> None:
 @pytest.mark.parametrize("text", ["{}", "[]", '{"written_by": {"format": 99}, "name": "later"}'])
 def test_foreign_json_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a study summary that can be read: "):
-        StudySummary.from_json(text)
+        summary_from_json(text)
 
 
 def test_csv_holds_no_formulas() -> None:
@@ -326,7 +328,7 @@ def test_csv_holds_no_formulas() -> None:
         )
         for number, text in enumerate(texts)
     ]
-    rows = list(csv.DictReader(io.StringIO(study(*runs).to_csv(), newline="")))
+    rows = list(csv.DictReader(io.StringIO(trials_csv(study(*runs)), newline="")))
     for text, row in zip(texts, rows, strict=True):
         safe = text if text in ("plain", "a=b") else f"'{text}".replace("\r", "\n")
         assert (row["'=x"], row["reason"], row["folder"]) == (safe, safe, safe)
@@ -338,7 +340,7 @@ def test_csv_holds_every_run_and_every_parameter() -> None:
     second = run(
         "trial 1", "screen", 1, None, outcome=None, params={"agent.tau": None, "agent.n": 3}, reason='say "x"\ny'
     )
-    rows = list(csv.DictReader(io.StringIO(study(first, second).to_csv())))
+    rows = list(csv.DictReader(io.StringIO(trials_csv(study(first, second)))))
     assert [row["outcome"] for row in rows] == ["complete", "running"]
     assert float(rows[0]["value"]) == 1 / 3
     assert (rows[0]["auc"], rows[0]["optimizer.learning_rate"], rows[0]["agent.n"]) == ("2.5", "0.0006", "")
@@ -349,13 +351,13 @@ def test_csv_holds_every_run_and_every_parameter() -> None:
 def test_csv_tells_where_a_run_of_a_population_went_on_from() -> None:
     founder = run("trial 0", "screen", 0, 1.0, descent=Descent(member=0, generation=0))
     copy = run("trial 5", "screen", 5, 2.0, descent=Descent(member=1, generation=1, parent=0))
-    rows = list(csv.DictReader(io.StringIO(study(founder, copy, run("trial 5", "test", 6, 3.0)).to_csv())))
+    rows = list(csv.DictReader(io.StringIO(trials_csv(study(founder, copy, run("trial 5", "test", 6, 3.0))))))
     assert [(row["member"], row["generation"], row["parent"]) for row in rows] == [
         ("0", "0", ""),
         ("1", "1", "0"),
         ("", "", ""),
     ]
-    assert "member" not in study(run("trial 0", "screen", 0, 1.0)).to_csv()
+    assert "member" not in trials_csv(study(run("trial 0", "screen", 0, 1.0)))
 
 
 def test_short_names_leave_out_the_group_where_that_is_clear() -> None:

@@ -23,6 +23,7 @@ from tuner.results.insights.front import front_of
 from tuner.results.objective import make_others, other_values
 from tuner.results.records import Objective, RunRecord, StudySummary
 from tuner.results.selection import choose_front, choose_spread
+from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.results.verdict import verdict
 from tuner.study import StudyStore
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
@@ -104,7 +105,7 @@ def test_a_study_ends_with_a_tested_front(tmp_path: Path) -> None:
     assert summary.stage("race") == ()
     assert not any(one.outcome is Outcome.PRUNED for one in summary.runs)
     assert any("Nothing was pruned or raced" in note for note in summary.notes)
-    assert StudySummary.from_json(summary.to_json()) == summary
+    assert summary_from_json(summary_to_json(summary)) == summary
 
 
 def test_a_run_that_failed_is_told_with_the_worst_of_each_objective(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from optuna.trial import TrialState, create_trial
 
 from tests.tuner.studies import journal, run_study
 from tuner.results.objective import Final
+from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.runs.simulator import Synthetic
 from tuner.study import StudyStore, summarise
 from tuner.study.importance import importances, over_time
@@ -147,4 +148,4 @@ def test_a_study_of_ours_has_them_at_its_reports(tmp_path: Path) -> None:
     assert len(summary.importance_over_time) == 6
     assert summary.importance_over_time[-1].fraction == 1.0
     assert summary.importances["optimizer.learning_rate"] > summary.importance_null["optimizer.learning_rate"]
-    assert type(summary).from_json(summary.to_json()) == summary
+    assert summary_from_json(summary_to_json(summary)) == summary

@@ -7,6 +7,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.trial import TrialState, create_trial
 
 from tuner.results.records import Interactions, StudySummary
+from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.study.interactions import interactions
 
 DOMAINS: dict[str, BaseDistribution] = {
@@ -89,4 +90,4 @@ def test_a_summary_keeps_them() -> None:
     found = Interactions((("a", "b", 0.25), ("a", "c", 0.01)), 0.05)
     assert found.found == (("a", "b", 0.25),)
     summary = StudySummary("mine", "final", "CartPole-v1", "DQN", "torch", interactions=found)
-    assert StudySummary.from_json(summary.to_json()).interactions == found
+    assert summary_from_json(summary_to_json(summary)).interactions == found

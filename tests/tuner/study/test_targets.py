@@ -13,7 +13,7 @@ from tests.tuner.studies import ControllerDied, FakeExecutor, Script, learn, run
 from tests.tuner.study.test_study import ending
 from tuner.reporting import FinalTable
 from tuner.results.objective import SecondsTo, Timing
-from tuner.results.records import StudySummary
+from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.results.verdict import verdict
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 
@@ -41,7 +41,7 @@ def test_a_score_is_the_time_until_the_value_and_without_it_ten_times_that_of_th
     reached = [run.value for run in summary.stage("screen") if metric.is_reached_by(run.curve)]
     missed = [run.value for run in summary.stage("screen") if not metric.is_reached_by(run.curve)]
     assert min(reached) > -10.0 * limit >= max(missed), "and there are some of both"
-    assert StudySummary.from_json(summary.to_json()) == summary
+    assert summary_from_json(summary_to_json(summary)) == summary
 
 
 @pytest.mark.parametrize("events", [7, 25, 60, 150])

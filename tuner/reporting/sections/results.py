@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from tuner.reporting.elements import figure, note, number_cell, reason, section, table, text_cell, value_cell
 from tuner.reporting.markup import Html, tag
 from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, MOST_ROWS, drawn_note
-from tuner.results.findings import Finding, Verdict, estimate
-from tuner.results.records import CONFIRM, DESCENT, RACE, SCREEN, TEST, RunRecord, StudySummary
+from tuner.results.columns import columns
+from tuner.results.features import Cells, RunColumn, ShownIn
+from tuner.results.findings import Finding, Verdict
+from tuner.results.records import SCREEN, TEST, RunRecord, Scalar, StudySummary
 from tuner.results.wording import describe_subject, format_seconds, format_signed, short_names
 
 _TONES = {
@@ -104,15 +106,13 @@ def trials_section(summary: StudySummary) -> Html:
     runs = summary.stage(summary.first_stage)
     if not runs:
         return section("trials", "Trials", reason("No trial has been started."))
+    shown = sorted(columns(summary, ShownIn.PAGE), key=lambda one: one.cells is Cells.DURATION)  # the time comes last
     names = short_names(dict.fromkeys(path for run in runs for path in run.params))
-    stages = [stage for stage in (RACE, CONFIRM, TEST) if summary.stage(stage)]
-    others = [other.name for other in summary.others]
-    descent = DESCENT if any(run.descent for run in runs) else ()
-    heads = ["trial", *descent, "outcome", "score", *others, *stages, *names.values(), "time"]
+    heads = [_HEADINGS.get(one.cells) or names.get(one.name, one.heading) for one in shown]
     ordered = sorted(
         runs, key=lambda run: (not run.complete, -(summary.merit(run) or 0.0) if run.complete else run.number)
     )
-    rows = [_trial_row(summary, run, descent, stages, list(names)) for run in ordered[:MOST_ROWS]]
+    rows = [_trial_row(summary, run, shown) for run in ordered[:MOST_ROWS]]
     words = "Click a heading to sort. The columns of later stages show interquartile means."
     if len(ordered) > MOST_ROWS:
         words += f" These are the best {MOST_ROWS:,} of {len(ordered):,} trials; trials.csv has all."
@@ -120,25 +120,24 @@ def trials_section(summary: StudySummary) -> Html:
     return section("trials", "Trials", hint, table("trial-table", heads, rows, titles={v: k for k, v in names.items()}))
 
 
-def _trial_row(
-    summary: StudySummary, run: RunRecord, descent: Sequence[str], stages: Sequence[str], paths: Sequence[str]
-) -> Html:
-    later = []
-    for stage in stages:
-        scores = [other.score for other in summary.stage(stage, run.label) if other.score is not None]
-        later.append(number_cell(estimate(scores).iqm if scores else None))
+_HEADINGS = {Cells.TRIAL: "trial", Cells.DURATION: "time"}
+"""As a table of one run for each configuration calls them."""
+
+
+def _trial_row(summary: StudySummary, run: RunRecord, shown: Sequence[RunColumn]) -> Html:
     winner = run.label in (summary.front or (summary.winner_label,))
-    state = "running" if run.outcome is None else run.outcome.replace("_", " ")
-    kind = "failed" if run.failed else state
-    return tag(
-        "tr",
-        number_cell(run.number, run.label + (" ★" if winner else "")),
-        *(number_cell(getattr(run.descent, name, None)) for name in descent),
-        tag("td", tag("span", state, class_=f"state {kind}")),
-        number_cell(run.value),
-        *(number_cell(run.scores.get(other.name)) for other in summary.others),
-        *later,
-        *(value_cell(run.params.get(path)) for path in paths),
-        number_cell(run.seconds, format_seconds(run.seconds)),
-        class_="winner" if winner else None,
-    )
+    cells = [_cell(one.cells, one.value(run), run, "★" if winner else "") for one in shown]
+    return tag("tr", *cells, class_="winner" if winner else None)
+
+
+def _cell(cells: Cells, value: Scalar, run: RunRecord, mark: str) -> Html:
+    if cells is Cells.TRIAL:
+        return number_cell(run.number, f"{run.label} {mark}".rstrip())
+    if cells is Cells.OUTCOME:
+        state = str(value).replace("_", " ")
+        return tag("td", tag("span", state, class_=f"state {'failed' if run.failed else state}"))
+    if cells is Cells.DURATION:
+        return number_cell(run.seconds, format_seconds(run.seconds))
+    if cells is Cells.PARAMETER or isinstance(value, str | bool):
+        return value_cell(value)
+    return number_cell(value)

@@ -16,8 +16,9 @@ from optuna.exceptions import OptunaError
 from optuna.trial import FrozenTrial, TrialState
 
 from note_rl.support.formats import why_too_new
-from tuner.config.kinds import conform
+from tuner.config.kinds import conform, conform_all
 from tuner.errors import UserError
+from tuner.results.features import all_facts
 from tuner.study.optuna_internals import SCHEMA_VERSION, TABLES
 from tuner.study.storage.retries import cause_of, is_connection_lost
 from tuner.support.files import is_full, parse_json
@@ -44,7 +45,6 @@ _STUDY = {
     "rungs": "dict[str, Any]",
     "controller": "dict[str, str | int | float | None]",
     "sweep_folder": "str",
-    "ablation": "dict[str, Any]",
 }
 _DEFINITION = {
     "format": "int",
@@ -64,23 +64,6 @@ _DECISION = {
     **dict.fromkeys(("agreement", "bound"), "float | None"),
 }
 _OWNER = {"host": "str", "pid": "int | None", "folder": "str"}
-_ABLATION = {
-    "winner": "str",
-    "seeds": "list[int]",
-    "default": "list[float]",
-    "steps": "list[dict[str, Any]]",
-    "left_out": "list[dict[str, Any]]",
-    "ranges": "list[dict[str, Any]]",
-    "skipped": "list[dict[str, Any]]",
-    "num_runs": "int",
-    "num_failed": "int",
-    "seconds": "float",
-}
-_RANGE = {"path": "str", **dict.fromkeys(("value", "low", "high"), "int | float"), "checked": "list[dict[str, Any]]"}
-_CHECKED = {"value": "int | float", "scores": "list[float]"}
-_STEP = {"changes": "list[dict[str, Any]]", "scores": "list[float]"}
-_LEFT_OUT = {"steps": "list[int]", "scores": "list[float]"}
-_CHANGE = {"path": "str", **dict.fromkeys(("before", "after"), "bool | int | float | str | None")}
 _AN_OUTCOME = f"Literal[{', '.join(repr(str(outcome)) for outcome in Outcome)}]"
 _TRIAL = {
     "run": "dict[str, Any]",
@@ -177,17 +160,19 @@ def check_study(study: optuna.Study, address: str) -> None:
         name, directions = study.study_name, study.directions
     _check_format(kept.get("definition"), f"study {name} in {address}")
     try:
-        _check(kept, _STUDY, required=False)
+        conform_all(kept, _STUDY, required=False)
         if "definition" in kept:
             _check_definition(kept["definition"])
-        _check(kept.get("controller", {}), _OWNER, required="controller" in kept)
-        _check(kept.get("rungs", {}), _RUNGS, required="rungs" in kept)
+        conform_all(kept.get("controller", {}), _OWNER, required="controller" in kept)
+        conform_all(kept.get("rungs", {}), _RUNGS, required="rungs" in kept)
         for scale in kept.get("scales", {}).values():
-            _check(scale, _SCALE)
+            conform_all(scale, _SCALE)
         for decision in kept.get("rungs", {}).get("decisions", ()):
-            _check(decision, _DECISION)
-        if "ablation" in kept:
-            _check_ablation(kept["ablation"])
+            conform_all(decision, _DECISION)
+        for fact in all_facts():
+            if fact.key in kept:
+                conform(fact.key, kept[fact.key], fact.annotation)
+                fact.check(kept[fact.key])
         run = _JOB if "sweep_folder" in kept else _RUN_OF_STAGE if "/" in name else _RUN
         for trial in trials:
             with _named(f"trial {trial.number}"):
@@ -213,47 +198,28 @@ def _named(what: str) -> Iterator[None]:
 
 
 def _check_definition(definition: JsonDict) -> None:
-    _check(definition, _DEFINITION)
+    conform_all(definition, _DEFINITION)
     described = json.dumps(definition["space"], sort_keys=True).encode()
     if hashlib.sha256(described).hexdigest()[: len(definition["fingerprint"])] != definition["fingerprint"]:
         raise UserError("its search space is not the one it was begun with")
 
 
-def _check_ablation(ablation: JsonDict) -> None:
-    _check(ablation, _ABLATION)
-    for kind, listed in ((_STEP, ablation["steps"]), (_LEFT_OUT, ablation["left_out"])):
-        for one in listed:
-            _check(one, kind)
-    for change in [*ablation["skipped"], *(change for step in ablation["steps"] for change in step["changes"])]:
-        _check(change, _CHANGE)
-    scores = [ablation["default"], *(one["scores"] for one in (*ablation["steps"], *ablation["left_out"]))]
-    num_seeds = len(ablation["seeds"])
-    if num_seeds < 2 or not ablation["steps"] or any(len(one) != num_seeds for one in scores):
-        raise UserError("its ablation has not one score for each seed")
-    for one in ablation["ranges"]:
-        _check(one, _RANGE)
-        for checked in one["checked"]:
-            _check(checked, _CHECKED)
-            if len(checked["scores"]) == 1 or len(checked["scores"]) > num_seeds:
-                raise UserError(f"its ablation has other scores of {one['path']} than of the winner")
-
-
 def _check_trial(trial: FrozenTrial, run: Mapping[str, str], num_objectives: int, *, is_stage: bool) -> None:
     kept = trial.user_attrs
-    _check(kept, _TRIAL, required=False)
+    conform_all(kept, _TRIAL, required=False)
     if "run" in kept or is_stage:
-        _check(kept.get("run", {}), run)
+        conform_all(kept.get("run", {}), run)
     parts = kept.get("environments", {})
     for attempt in (*kept.get("attempts", ()), *(one for part in parts.values() for one in part.get("attempts", ()))):
-        _check(attempt, _ATTEMPT)
+        conform_all(attempt, _ATTEMPT)
     for name, part in parts.items():
         if not is_folder_name(name):
             raise UserError(f"{name!r} is not the name of an environment")
-        _check(part, _PART if "outcome" in part else _PART_BEGUN)
+        conform_all(part, _PART if "outcome" in part else _PART_BEGUN)
     for ending in (kept.get("ending"), *(part for part in parts.values() if "outcome" in part)):
         if ending is not None:
-            _check(ending, _ENDING)
-            _check(ending, _TIMED, required=False)
+            conform_all(ending, _ENDING)
+            conform_all(ending, _TIMED, required=False)
             if not all(_is_curve(ending[key]) for key in ("curve", "times") if key in ending):
                 raise UserError("its curve is not made of points")
     if trial.state is TrialState.COMPLETE and len(trial.values or ()) != num_objectives:
@@ -275,11 +241,3 @@ def _is_curve(kept: str) -> bool:
 def _is_point(point: object) -> bool:
     """Whether it is a step and a value, which need not be finite."""
     return isinstance(point, list) and len(point) == 2 and all(type(number) in (int, float) for number in point)
-
-
-def _check(kept: Mapping[str, object], kinds: Mapping[str, str], required: bool = True) -> None:
-    for key, annotation in kinds.items():
-        if key in kept:
-            conform(key, kept[key], annotation)
-        elif required:
-            raise UserError(f"{key} is missing")

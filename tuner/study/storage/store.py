@@ -50,8 +50,6 @@ SECONDS = "seconds"
 CLOSED = "closed"
 """Of a study with a budget: the trials after which the rest was left to the later stages, and which budget that was."""
 FACTS = "facts"
-ABLATION = "ablation"
-"""Of stage ablate: what it found."""
 BY_CHANCE = "order"
 """Fact of a study in which several trials ran at a time, in processes: which of them ends first is chance."""
 
@@ -263,6 +261,8 @@ def begin_or_continue(study: optuna.Study, definition: StudyDefinition, url: str
             study.set_user_attr(key, describe(definition)[key])
         study.set_user_attr(DEFINITION, describe(definition))
     study.set_user_attr(SETTINGS, settings_to_json(definition))
+    for key, settings in definition.features.items():
+        study.set_user_attr(key, settings)
     revision = code_revision(Path())
     facts = {**definition.facts, **({} if revision is None else {"code": revision})}
     before = study.user_attrs.get(FACTS, {})

@@ -127,13 +127,6 @@ class LiveDisplay(StudyListener):
         self._table.update(progress)
 
 
-class AblationDisplay(LiveDisplay):
-    """Of what is run behind a study: there is only one stage, and no runs but those that are told of."""
-
-    def _planned(self, num_trials: int) -> dict[str, int]:
-        return {}
-
-
 @contextmanager
 def study_display(
     console: Console | None, definition: StudyDefinition, parallel: int, kind: type[LiveDisplay] = LiveDisplay

@@ -6,6 +6,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from tuner.results.columns import columns
+from tuner.results.features import ShownIn
 from tuner.results.records import SCREEN, STAGES, RunRecord, StudySummary
 from tuner.results.verdict import verdict
 from tuner.study.definition import StudyDefinition
@@ -139,27 +141,9 @@ def _info_of(definition: StudyDefinition, folder: Path) -> RunInfo:
 
 def trials_table(summary: StudySummary) -> Table:
     """All runs of all stages with their parameters."""
-    paths = list(dict.fromkeys(path for run in summary.runs for path in run.params))
-    others = [other.name for other in summary.others]
-    columns = ("stage", "number", "configuration", "seed", "outcome", "score", *others, "seconds", *paths, "reason")
-    rows = [
-        (
-            *(
-                run.stage,
-                run.number,
-                run.label,
-                run.seed,
-                None if run.outcome is None else run.outcome.value,
-                run.value,
-            ),
-            *(run.scores.get(name) for name in others),
-            run.seconds,
-            *(run.params.get(path) for path in paths),
-            run.reason,
-        )
-        for run in summary.runs
-    ]
-    return Table(columns, tuple(rows))
+    shown = columns(summary, ShownIn.TRACKER)
+    rows = tuple(tuple(column.value(run) for column in shown) for run in summary.runs)
+    return Table(tuple(column.heading for column in shown), rows)
 
 
 def importance_table(summary: StudySummary) -> Table:

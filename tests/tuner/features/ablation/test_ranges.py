@@ -11,18 +11,19 @@ import numpy as np
 import optuna
 import pytest
 
+from tests.tuner.features.ablation.test_ablation import rate_and_batch, studied, summary_of
 from tests.tuner.studies import ControllerDied, FakeExecutor, Script, journal
-from tests.tuner.study.test_ablation import rate_and_batch, studied, summary_of
 from tuner.errors import UserError
-from tuner.results.ablation import Ablation, AblationSettings, AblationStep, Change, CheckedRange, CheckedValue
-from tuner.results.insights.ranges import allowed_loss, found_range, range_sentences, ranges_csv
-from tuner.results.records import ABLATE, StudySummary
+from tuner.features.ablation.blocks import Between
+from tuner.features.ablation.facts import ABLATE, ABLATION, Ablation, AblationStep, Change, CheckedRange, CheckedValue
+from tuner.features.ablation.found_ranges import allowed_loss, found_range, range_sentences, ranges_csv
+from tuner.features.ablation.range_search import Axis, Moved, RangeSearch, axes_of, moved_parameters
+from tuner.features.ablation.runner import AblationRunner, AblationTask
+from tuner.features.ablation.seeds import ablation_seeds
+from tuner.features.ablation.settings import AblationSettings
+from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.runs.simulator import Synthetic
 from tuner.study import StudyDefinition, StudyStore
-from tuner.study.ablation.blocks import Between
-from tuner.study.ablation.ranges import Axis, Moved, RangeSearch, axes_of, moved_parameters
-from tuner.study.ablation.runner import AblationRunner, AblationTask
-from tuner.study.ablation.seeds import ablation_seeds
 from tuner.study.space.space import Space
 from tuner.study.storage.reading import read_records
 from tuner.trial.messages import JsonDict, Outcome, TrialResult, TrialSpec
@@ -245,9 +246,10 @@ def test_ranges_are_kept_with_the_study_and_not_run_twice(tmp_path: Path) -> Non
     assert ranged(tmp_path, study, found, again, names=False).ranges == ended.ranges, "not asked again, and not lost"
     assert again.started == []
     summary = summary_of(tmp_path)
-    assert summary.ablation is not None
-    assert summary.ablation.ranges == ended.ranges
-    assert StudySummary.from_json(summary.to_json()).ablation == summary.ablation
+    found_again = ABLATION.of(summary)
+    assert found_again is not None
+    assert found_again.ranges == ended.ranges
+    assert ABLATION.of(summary_from_json(summary_to_json(summary))) == ABLATION.of(summary)
 
 
 def test_kills_at_any_moment_change_nothing_and_repeat_nothing(tmp_path: Path) -> None:

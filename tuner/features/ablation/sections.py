@@ -1,11 +1,6 @@
 """The section about what made the winner better than the default configuration."""
 
-from tuner.reporting.elements import figure, figure_grid, note, number_cell, reason, section, table, text_cell
-from tuner.reporting.figures.ranges import range_figures
-from tuner.reporting.markup import Html, tag
-from tuner.results.ablation import Ablation
-from tuner.results.findings import Finding, estimate
-from tuner.results.insights.ablation import (
+from tuner.features.ablation.effects import (
     StepEffect,
     ablation_command,
     percent,
@@ -13,7 +8,12 @@ from tuner.results.insights.ablation import (
     step_effects,
     step_names,
 )
-from tuner.results.insights.ranges import checks_note, edge_words, found_range, range_sentences
+from tuner.features.ablation.facts import ABLATION, Ablation
+from tuner.features.ablation.found_ranges import checks_note, edge_words, found_range, range_sentences
+from tuner.features.ablation.range_figures import range_figures
+from tuner.reporting.elements import figure, figure_grid, note, number_cell, reason, section, table, text_cell
+from tuner.reporting.markup import Html, tag
+from tuner.results.findings import Finding, estimate
 from tuner.results.records import StudySummary
 from tuner.results.wording import counted, format_seconds, format_value, short_names
 
@@ -27,7 +27,7 @@ def ablation_section(summary: StudySummary, finding: Finding) -> Html:
     """
     is_better = finding is Finding.BETTER
     title = "Which changes made the winner better" if is_better else "What the changes of the winner are worth"
-    found = summary.ablation
+    found = ABLATION.of(summary)
     if found is None:
         state = "" if is_better else "The winner is not known to be better than the default configuration. "
         return section("ablation", title, reason(f"{state}Not measured yet: {ablation_command(summary)}"))
@@ -44,7 +44,7 @@ def ablation_section(summary: StudySummary, finding: Finding) -> Html:
 
 def checked_ranges_section(summary: StudySummary) -> Html:
     """How far each parameter may move; where that was not measured, how to have it."""
-    title, found = "How far each parameter may move", summary.ablation
+    title, found = "How far each parameter may move", ABLATION.of(summary)
     if found is None or not found.ranges:
         return section("checked-ranges", title, reason(f"Not measured yet: {ablation_command(summary)} ranges=true"))
     told = [tag("li", sentence) for sentence in range_sentences(found)]

@@ -2,11 +2,10 @@
 
 import html
 
+from tuner.features.ablation.effects import Effect, StepEffect, step_effects, step_names
+from tuner.features.ablation.facts import Ablation, Change
 from tuner.reporting.figures.style import DEFAULT, FAILED, FAINT, HOVER, TRIAL, WINNER, axis, lines_of
-from tuner.results.ablation import Ablation
 from tuner.results.findings import Estimate, estimate
-from tuner.results.insights.ablation import Effect, StepEffect, step_effects, step_names
-from tuner.results.wording import format_change
 from tuner.trial.messages import JsonDict
 
 _NAME_CHARS = 20
@@ -45,7 +44,7 @@ def ablation_figure(ablation: Ablation) -> JsonDict:
 
 
 def _hover(one: StepEffect) -> str:
-    moved = map(format_change, one.changes)
+    moved = map(Change.describe, one.changes)
     return "<br>".join(map(html.escape, [*moved, f"{one.gain.signed}: {one.effect.value}"]))
 
 

@@ -3,12 +3,12 @@
 import html
 from collections.abc import Mapping
 
+from tuner.features.ablation.facts import Ablation, CheckedRange, CheckedValue
+from tuner.features.ablation.found_ranges import allowed_loss, holds, loss
 from tuner.reporting.figures.parameters import coordinate, value_ticks
 from tuner.reporting.figures.scales import AxisScale
 from tuner.reporting.figures.style import FAILED, FAINT, HOVER, TRIAL, WINNER, axis
-from tuner.results.ablation import Ablation, CheckedRange, CheckedValue
 from tuner.results.findings import Estimate, estimate
-from tuner.results.insights.ranges import allowed_loss, holds, loss
 from tuner.results.records import Scalar
 from tuner.results.wording import format_value, short_names
 from tuner.trial.messages import JsonDict

@@ -6,86 +6,17 @@ best is found by a race on seeds of its own; what each step brings is measured o
 choose is too good by construction.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from tuner.config.kinds import conform_all
 from tuner.errors import UserError
+from tuner.results.records import Fact, Scalar
+from tuner.results.wording import format_value
 
-if TYPE_CHECKING:
-    from tuner.results.records import Scalar
-
-MIN_SEEDS: Final = 5
-"""With fewer there is no interval, and a difference means nothing without one."""
-
-RACE_SEEDS: Final = (3, 16)
-"""From the first at which anybody can drop out to the last that the test of a race is made for."""
-
-MOST_CHECKS: Final = 8
-"""As many halvings leave less than a hundredth of what there was."""
-
-
-@dataclass(frozen=True)
-class AblationSettings:
-    """How large an ablation is.
-
-    Attributes:
-        num_seeds: On which each configuration of the path is measured.
-        num_race_seeds: Others, on which it is found out which change comes next.
-        until: Once this share of the gain is reached in the race, what is left to change is changed together; None:
-            each change by itself to the end.
-        ranges: Whether it is also measured how far each parameter may move; or which parameters, by their endings.
-        num_checks: At so many values on each side of the winner's, at most, the score of such a parameter is measured.
-    """
-
-    num_seeds: int = 10
-    num_race_seeds: int = 5
-    until: float | None = 0.95
-    ranges: bool | tuple[str, ...] = False
-    num_checks: int = 3
-
-    def __post_init__(self) -> None:
-        """Refuses what measures nothing."""
-        if self.num_seeds < MIN_SEEDS:
-            raise UserError(
-                f"num_seeds={self.num_seeds} must be at least {MIN_SEEDS}: on fewer there is no interval, and no "
-                "difference can be told from luck"
-            )
-        least, most = RACE_SEEDS
-        if not least <= self.num_race_seeds <= most:
-            raise UserError(f"num_race_seeds={self.num_race_seeds} must be from {least} to {most}")
-        if self.until is not None and not 0.0 < self.until <= 1.0:
-            raise UserError(
-                f"until={self.until:g} must be a share of the gain, above 0 and at most 1, or null for every change by "
-                "itself"
-            )
-        if not 1 <= self.num_checks <= MOST_CHECKS:
-            raise UserError(f"num_checks={self.num_checks} must be from 1 to {MOST_CHECKS}")
-        if self.ranges == ():
-            raise UserError("ranges=[] names no parameter: type ranges=true for all, or ranges=false for none")
-
-    def looks_ahead(self, num_changes: int) -> bool:
-        """Whether it is asked on the way how much of the gain is reached."""
-        return self.until is not None and num_changes > 2
-
-    def fewest_runs(self, num_changes: int) -> int:
-        """Runs where there is a gain, if races end as soon as they can, and the first change brings all of it."""
-        least = RACE_SEEDS[0]
-        if self.looks_ahead(num_changes):
-            return num_changes * least + 3 * self.num_race_seeds - least + 3 * self.num_seeds
-        return _race_pairs(num_changes) * least + (num_changes + 1) * self.num_seeds
-
-    def most_runs(self, num_changes: int) -> int:
-        """Runs if every step is raced to its end, and every change turns out to need another look."""
-        if num_changes == 1:
-            return 2 * self.num_seeds
-        ends = 2 if self.looks_ahead(num_changes) else 0
-        return (_race_pairs(num_changes) + ends) * self.num_race_seeds + 2 * (num_changes + 1) * self.num_seeds
-
-
-def _race_pairs(num_changes: int) -> int:
-    """Configurations in the races of a whole path: one fewer in each, and the last change needs none."""
-    return num_changes * (num_changes + 1) // 2 - 1
+ABLATE: Final = "ablate"
+"""Behind the study: its runs are no part of the result, and not among those of a summary."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +30,12 @@ class Change:
     """
 
     path: str
-    before: "Scalar"
-    after: "Scalar"
+    before: Scalar
+    after: Scalar
+
+    def describe(self, name: str = "") -> str:
+        """`gamma 0.99 -> 0.98`, by this name or else its path."""
+        return f"{name or self.path} {format_value(self.before)} -> {format_value(self.after)}"
 
 
 @dataclass(frozen=True)
@@ -207,5 +142,50 @@ def _range(one: Mapping[str, Any]) -> CheckedRange:
     return CheckedRange(**{**one, "checked": checked})
 
 
-def _changes(listed: list[Mapping[str, Any]]) -> tuple[Change, ...]:
+def _changes(listed: Sequence[Mapping[str, Any]]) -> tuple[Change, ...]:
     return tuple(Change(**one) for one in listed)
+
+
+_ABLATION = {
+    "winner": "str",
+    "seeds": "list[int]",
+    "default": "list[float]",
+    "steps": "list[dict[str, Any]]",
+    "left_out": "list[dict[str, Any]]",
+    "ranges": "list[dict[str, Any]]",
+    "skipped": "list[dict[str, Any]]",
+    "num_runs": "int",
+    "num_failed": "int",
+    "seconds": "float",
+}
+_RANGE = {"path": "str", **dict.fromkeys(("value", "low", "high"), "int | float"), "checked": "list[dict[str, Any]]"}
+_CHECKED = {"value": "int | float", "scores": "list[float]"}
+_STEP = {"changes": "list[dict[str, Any]]", "scores": "list[float]"}
+_LEFT_OUT = {"steps": "list[int]", "scores": "list[float]"}
+_CHANGE = {"path": "str", **dict.fromkeys(("before", "after"), "bool | int | float | str | None")}
+
+
+def _check(kept: Mapping[str, Any]) -> None:
+    """Compares what a storage holds with what `dataclasses.asdict` makes of an ablation."""
+    conform_all(kept, _ABLATION)
+    for kind, listed in ((_STEP, kept["steps"]), (_LEFT_OUT, kept["left_out"])):
+        for one in listed:
+            conform_all(one, kind)
+    for change in [*kept["skipped"], *(change for step in kept["steps"] for change in step["changes"])]:
+        conform_all(change, _CHANGE)
+    scores = [kept["default"], *(one["scores"] for one in (*kept["steps"], *kept["left_out"]))]
+    num_seeds = len(kept["seeds"])
+    if num_seeds < 2 or not kept["steps"] or any(len(one) != num_seeds for one in scores):
+        raise UserError("its ablation has not one score for each seed")
+    for one in kept["ranges"]:
+        conform_all(one, _RANGE)
+        for checked in one["checked"]:
+            conform_all(checked, _CHECKED)
+            if len(checked["scores"]) == 1 or len(checked["scores"]) > num_seeds:
+                raise UserError(f"its ablation has other scores of {one['path']} than of the winner")
+
+
+ABLATION: Final = Fact[Ablation | None](
+    "ablation", default=None, read=Ablation.of, annotation="dict[str, Any]", check=_check, stage=ABLATE
+)
+"""What was measured between the default configuration and the winner; None: nothing."""

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-from tuner.results.ablation import Ablation, AblationSettings, AblationStep, LeftOut
-from tuner.results.insights.ablation import difference
+from tuner.features.ablation.blocks import Between, Changed
+from tuner.features.ablation.effects import difference
+from tuner.features.ablation.facts import Ablation, AblationStep, LeftOut
+from tuner.features.ablation.seeds import ablation_seeds
+from tuner.features.ablation.settings import AblationSettings
 from tuner.results.selection import MIN_RACE_SEEDS, is_clearly_worse
-from tuner.study.ablation.blocks import Between, Changed
-from tuner.study.ablation.seeds import ablation_seeds
 
 Scores = Mapping[int, float]
 """By seed."""

@@ -1,15 +1,13 @@
 """How far each parameter of a winner may move before the score falls out of the winner's interval: what runs say."""
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tuner.results.ablation import Ablation, CheckedRange, CheckedValue
+from tuner.features.ablation.effects import difference, whole_gain
+from tuner.features.ablation.facts import Ablation, CheckedRange, CheckedValue
+from tuner.results.csv_text import csv_text
 from tuner.results.findings import Estimate, estimate
-from tuner.results.insights.ablation import difference, whole_gain
-from tuner.results.records import cell
 from tuner.results.wording import counted, format_number, format_value, join_words, short_names
 
 LEAST_LOSS: Final = 0.05
@@ -128,10 +126,10 @@ def edge_words(ablation: Ablation, edge: Edge) -> str:
 
 def ranges_csv(ablation: Ablation) -> str:
     """Every value that was checked as CSV text, the winner's own among them."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     whole = ("score", "score_low", "score_high", "difference", "difference_low", "difference_high")
-    writer.writerow(("parameter", "value", "holds", *whole, *(f"seed_{seed}" for seed in ablation.seeds)))
+    lines: list[tuple[object, ...]] = [
+        ("parameter", "value", "holds", *whole, *(f"seed_{seed}" for seed in ablation.seeds))
+    ]
     own = ablation.steps[-1].scores
     for one in ablation.ranges:
         rows = sorted((*one.checked, CheckedValue(one.value, own)), key=lambda checked: checked.value)
@@ -142,9 +140,8 @@ def ranges_csv(ablation: Ablation) -> str:
                 numbers = (score.iqm, score.low, score.high, lost.iqm, lost.low, lost.high)
             verdict = "yes" if holds(ablation, checked) else "no"
             missing = (None,) * (len(ablation.seeds) - len(checked.scores))
-            row = (one.path, checked.value, verdict, *numbers, *checked.scores, *missing)
-            writer.writerow([cell(value) for value in row])
-    return text.getvalue()
+            lines.append((one.path, checked.value, verdict, *numbers, *checked.scores, *missing))
+    return csv_text(lines)
 
 
 def checks_note(ablation: Ablation) -> str:

@@ -11,15 +11,17 @@ import pytest
 from tests.tuner.entries import quality
 from tests.tuner.studies import CONFIG, ControllerDied, FakeExecutor, Script, definition, journal, run_study
 from tuner.errors import UserError
-from tuner.results.ablation import Ablation, AblationSettings, Change
-from tuner.results.insights.ablation import Effect, ablation_csv, sentences, step_effects, whole_gain
+from tuner.features.ablation.blocks import Between, Block, Changed, between
+from tuner.features.ablation.effects import Effect, ablation_csv, sentences, step_effects, whole_gain
+from tuner.features.ablation.facts import ABLATE, ABLATION, Ablation, Change
+from tuner.features.ablation.path import AblationPath
+from tuner.features.ablation.runner import AblationRunner, AblationTask
+from tuner.features.ablation.seeds import ablation_seeds
+from tuner.features.ablation.settings import AblationSettings
 from tuner.results.protocol import stage_seeds
-from tuner.results.records import ABLATE, STAGES, StudySummary
+from tuner.results.records import STAGES, StudySummary
+from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.study import StudyDefinition, StudyStore, Winner, find_winner, summarise
-from tuner.study.ablation.blocks import Between, Block, Changed, between
-from tuner.study.ablation.path import AblationPath
-from tuner.study.ablation.runner import AblationRunner, AblationTask
-from tuner.study.ablation.seeds import ablation_seeds
 from tuner.study.storage.reading import read_records
 from tuner.trial.messages import JsonDict, Outcome, TrialResult, TrialSpec
 
@@ -306,8 +308,8 @@ def test_a_study_is_ablated_and_keeps_what_was_found(tmp_path: Path) -> None:
     assert first.changes[0].path == "optimizer.learning_rate"
     assert first.effect is Effect.HELPED
     after = summary_of(tmp_path)
-    assert after.ablation == ablation
-    assert StudySummary.from_json(after.to_json()).ablation == ablation
+    assert ABLATION.of(after) == ablation
+    assert ABLATION.of(summary_from_json(summary_to_json(after))) == ablation
     assert after.runs == before.runs, "the study itself is as it was"
     runs = [(str(spec.config), spec.seed) for spec in executor.started]
     assert len(runs) == len(set(runs)) == ablation.num_runs
@@ -370,7 +372,7 @@ def test_another_winner_later_has_configurations_of_its_own(tmp_path: Path) -> N
     executor = FakeExecutor(behave=rate_and_batch)
     ablation = ablated(tmp_path, study, other, executor)
     assert ablation.winner == "trial 99"
-    assert summary_of(tmp_path).ablation == ablation
+    assert ABLATION.of(summary_of(tmp_path)) == ablation
     rates = {spec.config["optimizer"]["learning_rate"] for spec in executor.started}
     assert rates <= {2e-3, study.config["optimizer"]["learning_rate"]}
     default = {spec.seed for spec in executor.started if spec.config == {**study.config, "seed": spec.seed}}

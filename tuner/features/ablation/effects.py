@@ -1,7 +1,5 @@
 """What an ablation says: which change brought how much, and what may as well stay as it was."""
 
-import csv
-import io
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from tuner.results.ablation import Ablation, Change
+from tuner.features.ablation.facts import Ablation, Change
+from tuner.results.csv_text import csv_text
 from tuner.results.findings import Estimate, estimate
-from tuner.results.records import StudySummary, cell
+from tuner.results.records import StudySummary
 from tuner.results.statistics import difference_interval, iqm
-from tuner.results.wording import counted, format_change, join_words, short_names
+from tuner.results.wording import counted, join_words, short_names
 
 
 class Effect(StrEnum):
@@ -205,11 +204,11 @@ def step_names(ablation: Ablation) -> tuple[str, ...]:
 def change_texts(ablation: Ablation) -> tuple[tuple[str, ...], ...]:
     """For each step its changes, `gamma 0.99 -> 0.98`."""
     names = _names(ablation)
-    return tuple(tuple(format_change(change, names[change.path]) for change in step.changes) for step in ablation.steps)
+    return tuple(tuple(change.describe(names[change.path]) for change in step.changes) for step in ablation.steps)
 
 
 def _told(changes: Sequence[Change], names: Mapping[str, str]) -> str:
-    return join_words(format_change(change, names[change.path]) for change in changes)
+    return join_words(change.describe(names[change.path]) for change in changes)
 
 
 def percent(share: float | None) -> str:
@@ -219,17 +218,14 @@ def percent(share: float | None) -> str:
 
 def ablation_csv(ablation: Ablation) -> str:
     """The path as CSV text: a line for each parameter of each step, the default configuration first."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     whole = ("score", "score_low", "score_high", "gain", "gain_low", "gain_high", "share", "effect")
-    writer.writerow(("step", "parameter", "before", "after", *whole, *(f"seed_{seed}" for seed in ablation.seeds)))
     start = estimate(ablation.default)
     rows: list[tuple[object, ...]] = [
-        (0, "", "", "", start.iqm, start.low, start.high, None, None, None, None, "", *ablation.default)
+        ("step", "parameter", "before", "after", *whole, *(f"seed_{seed}" for seed in ablation.seeds)),
+        (0, "", "", "", start.iqm, start.low, start.high, None, None, None, None, "", *ablation.default),
     ]
     for number, (step, one) in enumerate(zip(ablation.steps, step_effects(ablation), strict=True), start=1):
         numbers = (one.score.iqm, one.score.low, one.score.high, one.gain.iqm, one.gain.low, one.gain.high, one.share)
         about = (*numbers, one.effect.value, *step.scores)
         rows += [(number, change.path, change.before, change.after, *about) for change in step.changes]
-    writer.writerows([cell(value) for value in row] for row in rows)  # type: ignore[arg-type]
-    return text.getvalue()
+    return csv_text(rows)

@@ -11,13 +11,14 @@ from dataclasses import asdict, dataclass, replace
 import optuna
 
 from tuner.executors.base import Executor
-from tuner.results.ablation import Ablation, AblationSettings, CheckedRange
-from tuner.results.insights.ranges import allowed_loss
-from tuner.results.records import ABLATE, LATER_STAGES, SCREEN, RunRecord
-from tuner.results.wording import format_change, join_words
-from tuner.study.ablation.blocks import Between, Changed
-from tuner.study.ablation.path import NONE_CHANGED, AblationPath, Scores
-from tuner.study.ablation.ranges import Moved, RangeSearch, axes_of
+from tuner.features.ablation.blocks import Between, Changed
+from tuner.features.ablation.facts import ABLATE, ABLATION, Ablation, Change, CheckedRange
+from tuner.features.ablation.found_ranges import allowed_loss
+from tuner.features.ablation.path import NONE_CHANGED, AblationPath, Scores
+from tuner.features.ablation.range_search import Moved, RangeSearch, axes_of
+from tuner.features.ablation.settings import AblationSettings
+from tuner.results.records import LATER_STAGES, SCREEN, RunRecord
+from tuner.results.wording import join_words
 from tuner.study.control import Interrupts, sole_controller
 from tuner.study.definition import DEFAULT_CANDIDATE, Candidate, StudyDefinition
 from tuner.study.dispatch import Dispatcher, Stage
@@ -128,7 +129,7 @@ class AblationRunner:
         return found
 
     def _keep(self, study: optuna.Study, found: Ablation) -> Ablation:
-        study.set_user_attr(attributes.ABLATION, json.loads(json.dumps(asdict(found))))
+        study.set_user_attr(ABLATION.key, json.loads(json.dumps(asdict(found))))
         return found
 
     def _with_ranges(self, found: Ablation, screen: optuna.Study, runs: "_AblationRuns") -> Ablation:
@@ -157,7 +158,7 @@ class AblationRunner:
 
     def _announce(self, before: Changed, after: Changed) -> None:
         changes = [one for index in sorted(after - before) for one in self._task.between.blocks[index].changes]
-        moved = join_words(map(format_change, changes))
+        moved = join_words(map(Change.describe, changes))
         self._listener.on_note(f"next on the path: {moved}")
 
 
@@ -174,13 +175,13 @@ class _AblationRuns:
         self._used: set[tuple[str, int]] = set()
 
     def of_path(self, configurations: Sequence[Changed], seeds: Sequence[int], to_come: int) -> dict[Changed, Scores]:
-        """Runs what has not run yet; see `tuner.study.ablation.path.Measure`."""
+        """Runs what has not run yet; see `tuner.features.ablation.path.Measure`."""
         named = {one: (self._task.name(one), self._task.values(one)) for one in configurations}
         found = self._measure(dict(named.values()), seeds, to_come)
         return {one: found[name] for one, (name, _) in named.items()}
 
     def of_ranges(self, moved: Sequence[Moved], seeds: Sequence[int], to_come: int) -> dict[Moved, Scores]:
-        """The same of the winner with other values; see `tuner.study.ablation.ranges.Measure`.
+        """The same of the winner with other values; see `tuner.features.ablation.range_search.Measure`.
 
         The default configuration, which has run there, is measured with them: a run that fails counts with the worst.
         """
@@ -235,7 +236,7 @@ def _scores_by_label(records: Sequence[RunRecord]) -> Mapping[str, Mapping[int, 
 
 def _ranges_of_before(study: optuna.Study, found: Ablation) -> tuple[CheckedRange, ...]:
     """What an earlier session has found of the same configuration on the same seeds, where this one does not ask."""
-    kept = study.user_attrs.get(attributes.ABLATION)
+    kept = study.user_attrs.get(ABLATION.key)
     before = None if kept is None else Ablation.of(kept)
     if before is None or (before.winner, before.skipped) != (found.winner, found.skipped):
         return ()

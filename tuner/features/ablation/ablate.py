@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from note_rl.errors import NoteRLError
-from tuner.checking.section_types import AblateValues
 from tuner.commands.defining import check_workplace, define
 from tuner.commands.loading import load
 from tuner.commands.preflight import admit_groups, compose_or_explain
@@ -23,12 +22,18 @@ from tuner.config.composing import config_loader
 from tuner.config.trust import admit, refuse_lookups, trusted_modules
 from tuner.errors import UserError
 from tuner.executors.building import make_executor
-from tuner.reporting import AblationTable, RangesTable, write_page
-from tuner.results.ablation import MIN_SEEDS, Ablation, AblationSettings
-from tuner.results.insights.ablation import ablation_csv, sentences
-from tuner.results.insights.ranges import range_sentences, ranges_csv
+from tuner.features.ablation.blocks import between
+from tuner.features.ablation.checking import AblateValues
+from tuner.features.ablation.effects import ablation_csv, sentences
+from tuner.features.ablation.facts import Ablation, Change
+from tuner.features.ablation.found_ranges import range_sentences, ranges_csv
+from tuner.features.ablation.range_search import moved_parameters
+from tuner.features.ablation.runner import AblationRunner, AblationTask
+from tuner.features.ablation.settings import MIN_SEEDS, AblationSettings
+from tuner.features.ablation.tables import AblationTable, RangesTable
+from tuner.reporting import write_page
 from tuner.results.records import EVOLVE
-from tuner.results.wording import counted, format_change, format_value, join_words
+from tuner.results.wording import counted, format_value, join_words
 from tuner.runs.build import build_trackers
 from tuner.runs.checks import checked_run, resolve
 from tuner.study import (
@@ -42,13 +47,10 @@ from tuner.study import (
     own_home,
     summarise,
 )
-from tuner.study.ablation.blocks import between
-from tuner.study.ablation.ranges import moved_parameters
-from tuner.study.ablation.runner import AblationRunner, AblationTask
 from tuner.study.sampling.vetting import check_values
 from tuner.study.storage.opening import IN_MEMORY
 from tuner.study.storage.ownership import refuse_another
-from tuner.study.watching.display import AblationDisplay, study_display
+from tuner.study.watching.display import LiveDisplay, study_display
 from tuner.study.watching.tracking import TrackingListener
 from tuner.support.console import PlainConsole
 from tuner.support.files import atomic_write
@@ -208,6 +210,13 @@ def _is_possible(config: JsonDict) -> bool:
     return True
 
 
+class AblationDisplay(LiveDisplay):
+    """Of what is run behind a study: there is only one stage, and no runs but those that are told of."""
+
+    def _planned(self, num_trials: int) -> dict[str, int]:
+        return {}
+
+
 def _measure(subject: _Subject, resolved: JsonDict, console: Console) -> Ablation:
     definition, executor = subject.definition, _executor(resolved["executor"], subject.definition)
     tracker = TrackerGroup(list(build_trackers(resolved.get("tracker")).values()))
@@ -227,7 +236,7 @@ def _executor(node: JsonDict, definition: StudyDefinition) -> JsonDict:
 def _plan_of(subject: _Subject) -> str:
     found, settings = subject.task.between, subject.task.settings
     num = len(found.blocks)
-    steps = [", ".join(map(format_change, block.changes)) for block in found.blocks]
+    steps = [", ".join(map(Change.describe, block.changes)) for block in found.blocks]
     lines = [
         f"study {subject.definition.name}: {counted(num, 'change')} from the default configuration to {found.label}",
         *(f"  {step}" for step in steps),

@@ -15,8 +15,9 @@ from optuna.trial import FrozenTrial
 
 from tuner.config.paths import get_path
 from tuner.errors import UserError
-from tuner.results.ablation import MIN_SEEDS, Ablation, CheckedRange, CheckedValue
-from tuner.results.insights.ranges import allowed_loss, holds, loss
+from tuner.features.ablation.facts import Ablation, CheckedRange, CheckedValue
+from tuner.features.ablation.found_ranges import allowed_loss, holds, loss
+from tuner.features.ablation.settings import MIN_SEEDS
 from tuner.results.objective import FloatArray
 from tuner.results.wording import short_names
 from tuner.study.importance import profiles

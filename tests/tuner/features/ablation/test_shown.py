@@ -8,12 +8,12 @@ import pytest
 from rich.console import Console
 
 from tests.tuner.reporting.summaries import EVIL, full_study
-from tuner.reporting import AblationTable, RangesTable
-from tuner.reporting.figures.ablation import ablation_figure
-from tuner.reporting.figures.ranges import range_figures
+from tuner.features.ablation.facts import ABLATION, Ablation, AblationStep, Change, CheckedRange, CheckedValue, LeftOut
+from tuner.features.ablation.figures import ablation_figure
+from tuner.features.ablation.range_figures import range_figures
+from tuner.features.ablation.tables import AblationTable, RangesTable
 from tuner.reporting.figures.style import DEFAULT, FAILED, FAINT, WINNER
 from tuner.reporting.page import render_page
-from tuner.results.ablation import Ablation, AblationStep, Change, CheckedRange, CheckedValue, LeftOut
 
 SEEDS = (11, 13, 15, 17, 19)
 
@@ -82,13 +82,13 @@ def test_the_title_goes_by_the_verdict() -> None:
     titles = ("Which changes made the winner better", "What the changes of the winner are worth")
     for summary, title, other in ((better, *titles), (replace(better, runs=tuple(runs)), *titles[::-1])):
         for found in (None, FOUND):
-            page = render_page(replace(summary, ablation=found))
+            page = render_page(replace(summary, facts={ABLATION.key: found}))
             assert title in page
             assert other not in page
 
 
 def test_the_page_says_what_came_of_it() -> None:
-    page = render_page(full_study(ablation=FOUND))
+    page = render_page(full_study(facts={ABLATION.key: FOUND}))
     text = page.partition('id="ablation"')[2].partition("</section>")[0]
     assert "learning_rate 0.0001 -&gt; 0.001 brought 140 %" in text
     assert "gamma 0.99 -&gt; 0.98 made it worse (-20" in text
@@ -97,7 +97,7 @@ def test_the_page_says_what_came_of_it() -> None:
     assert "63 runs, 1 min 15 s in all" in text
     assert "That was the winner then" not in text
     assert "That was the winner then; now it is trial 8." in render_page(
-        full_study(ablation=replace(FOUND, winner="trial 2"))
+        full_study(facts={ABLATION.key: replace(FOUND, winner="trial 2")})
     )
 
 
@@ -118,14 +118,14 @@ def test_values_that_were_checked_are_drawn_with_the_interval_of_the_winner() ->
 
 
 def test_the_page_says_how_far_each_parameter_may_move() -> None:
-    page = render_page(full_study(ablation=RANGED))
+    page = render_page(full_study(facts={ABLATION.key: RANGED}))
     text = page.partition('id="checked-ranges"')[2].partition("</section>")[0]
     assert "gamma may lie between 0.97 and 0.99 (checked by runs); at 0.9 the score falls by 30 [" in text
     assert "what lies above 0.99 was not checked" in text
     assert "3 values checked by 15 runs" in text
     assert 'id="range-figure-1"' in text
     assert "Not measured yet" not in text
-    before = render_page(full_study(ablation=FOUND))
+    before = render_page(full_study(facts={ABLATION.key: FOUND}))
     assert "Not measured yet: tuner ablate poles ranges=true" in before.partition('id="checked-ranges"')[2]
 
 
@@ -145,7 +145,9 @@ def test_without_one_the_page_says_how_to_have_it() -> None:
 
 def test_names_and_values_are_text() -> None:
     step = AblationStep((Change(f"agent.{EVIL}", EVIL, 1.0),), around(90.0))
-    page = render_page(full_study(ablation=replace(FOUND, winner=EVIL, steps=(step,), left_out=(), skipped=())))
+    page = render_page(
+        full_study(facts={ABLATION.key: replace(FOUND, winner=EVIL, steps=(step,), left_out=(), skipped=())})
+    )
     assert "<script>alert" not in page
     console = Console(file=io.StringIO(), width=200)
     console.print(AblationTable(replace(FOUND, winner="[red]trial", steps=(step,), left_out=())))

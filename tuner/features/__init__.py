@@ -1,0 +1,26 @@
+"""The features of a study: each is a package that holds all of it, and general code names none.
+
+What a feature adds to a room stands in its module of the room's name, as `PART`: `ablation/reporting.py` holds an
+`InReporting`, which `tuner/reporting/features.py` describes. Such a module imports what its room may import. All of
+them may be missing.
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Final, TypeVar, cast
+
+FEATURES: Final = ("ablation",)
+"""A line for each, in the order in which they are shown."""
+
+_Part = TypeVar("_Part")
+
+
+def parts(kind: type[_Part]) -> tuple[_Part, ...]:
+    """What the features add to a room.
+
+    Args:
+        kind: What their modules hold; the room is that in which it is defined.
+    """
+    room = kind.__module__.split(".")[1]
+    names = (f"{__name__}.{feature}.{room}" for feature in FEATURES)
+    return tuple(cast(_Part, import_module(name).PART) for name in names if find_spec(name) is not None)

@@ -1,0 +1,6 @@
+"""What an ablation adds to the results of a study."""
+
+from tuner.features.ablation.facts import ABLATE, ABLATION
+from tuner.results.features import InResults
+
+PART = InResults(facts=(ABLATION,), stages=(ABLATE,))

@@ -1,0 +1,48 @@
+"""What a feature adds to the page and to what is printed of a study."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from rich.console import RenderableType
+
+from tuner.reporting.markup import Html
+from tuner.results.findings import Verdict
+from tuner.results.records import StudySummary
+from tuner.trial.messages import JsonDict
+
+
+def _no_figures(summary: StudySummary) -> dict[str, JsonDict]:
+    del summary
+    return {}
+
+
+def _nothing(summary: StudySummary, found: Verdict) -> tuple[()]:
+    del summary, found
+    return ()
+
+
+def _nothing_printed(summary: StudySummary) -> tuple[()]:
+    del summary
+    return ()
+
+
+def _no_commands(summary: StudySummary, found: Verdict) -> dict[str, str]:
+    del summary, found
+    return {}
+
+
+@dataclass(frozen=True)
+class InReporting:
+    """What a feature adds to the page and to what is printed of a study.
+
+    Attributes:
+        figures: By id of its place in the page.
+        search_sections: Of the page, before those of the search.
+        printed: By `tuner report`, behind the verdict; text is printed as it is.
+        commands: What to type next, printed behind the study: for what -> command line.
+    """
+
+    figures: Callable[[StudySummary], Mapping[str, JsonDict]] = _no_figures
+    search_sections: Callable[[StudySummary, Verdict], Iterable[Html]] = _nothing
+    printed: Callable[[StudySummary], Iterable[RenderableType]] = _nothing_printed
+    commands: Callable[[StudySummary, Verdict], Mapping[str, str]] = _no_commands

@@ -1,0 +1,84 @@
+"""The summary of a study as JSON text: report.json."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from note_rl.support.formats import marked, split_mark, why_unreadable
+from tuner.results.encoding import decoded, encoded, json_lines
+from tuner.results.features import all_facts
+from tuner.results.records import (
+    Descent,
+    Importances,
+    Interactions,
+    Objective,
+    OwnWinner,
+    RunRecord,
+    StudySummary,
+)
+from tuner.results.scales import ScoreScale
+from tuner.trial.messages import JsonDict, Outcome
+
+
+def summary_to_json(summary: StudySummary) -> str:
+    """The text; `summary_from_json` gives an equal summary back. NaN and infinities survive the trip."""
+    content = encoded(summary)
+    del content["facts"]
+    content |= {fact.key: encoded(fact.of(summary)) for fact in all_facts()}
+    lines = ",\n".join(f"{json.dumps(key)}: {json_lines(value)}" for key, value in marked(content).items())
+    return f"{{\n{lines}\n}}\n"
+
+
+def summary_from_json(text: str) -> StudySummary:
+    """Inverse of `summary_to_json`.
+
+    Raises:
+        ValueError: not a summary, or written by a later version.
+    """
+    content = json.loads(text)
+    mark, content = split_mark(content if isinstance(content, dict) else {})
+    why = why_unreadable(mark)
+    if why is not None:
+        raise ValueError(f"not a study summary that can be read: {why}")
+    content = decoded(content)
+    lists = {key: tuple(content[key]) for key in ("notes", "front", "baselines") if key in content}
+    together = content.get("interactions")
+    made = {
+        "runs": tuple(map(_run_from, content["runs"])),
+        "facts": dict(_facts_from(content)),
+        "importance_over_time": tuple(Importances(**moment) for moment in content.get("importance_over_time", ())),
+        "interactions": None if together is None else Interactions.of(together),
+        "others": tuple(Objective(**other) for other in content.get("others", ())),
+        "environments": {name: ScoreScale(**scale) for name, scale in content.get("environments", {}).items()},
+        "own_winners": {
+            name: OwnWinner(one["study"], tuple((int(seed), float(score)) for seed, score in one["scores"]))
+            for name, one in content.get("own_winners", {}).items()
+        },
+    }
+    return StudySummary(**{**content, **lists, **made})
+
+
+def _facts_from(content: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    """Takes the facts of all features out."""
+    for fact in all_facts():
+        kept = content.pop(fact.key, None)
+        found = fact.default if kept is None else fact.read(kept)
+        if found != fact.default:
+            yield fact.key, found
+
+
+def _run_from(content: JsonDict) -> RunRecord:
+    """A run from its JSON form; the fields were written by `summary_to_json`."""
+    outcome = content["outcome"]
+    curve, times = (
+        tuple((float(step), float(value)) for step, value in content.get(name, ())) for name in ("curve", "times")
+    )
+    descent = content.get("descent")
+    read = {
+        "outcome": None if outcome is None else Outcome(outcome),
+        "curve": curve,
+        "times": times,
+        "descent": None if descent is None else Descent(**descent),
+        "parts": tuple(map(_run_from, content.get("parts", ()))),
+    }
+    return RunRecord(**{**content, **read})
