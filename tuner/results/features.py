@@ -1,6 +1,6 @@
 """What a feature adds to the results of a study."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
 from typing import Any
@@ -73,8 +73,8 @@ class InResults:
 
     facts: tuple[Fact[Any], ...] = ()
     stages: tuple[str, ...] = ()
-    columns: Callable[[StudySummary], Sequence[RunColumn]] = _nothing
-    sentences: Callable[[StudySummary], Sequence[str]] = _nothing
+    columns: Callable[[StudySummary], Iterable[RunColumn]] = _nothing
+    sentences: Callable[[StudySummary], Iterable[str]] = _nothing
 
 
 def all_facts() -> Iterator[Fact[Any]]:

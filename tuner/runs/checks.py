@@ -70,8 +70,9 @@ def check_config(
     Raises:
         UserError: The first thing found wrong.
     """
+    own = _schema_of(config, command).sections
     for key in map(str, config):
-        if key not in (*known_keys, "hydra", "study"):  # an experiment may say how it is searched, too
+        if key not in (*known_keys, *own, "hydra", "study"):  # an experiment may say how it is searched, too
             if choices(key):
                 raise UserError(f"{key} holds choices, no settings: its file must begin with # @package _global_")
             here = called_here(key, paths_of(config))
