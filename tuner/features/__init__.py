@@ -9,7 +9,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Final, TypeVar, cast
 
-FEATURES: Final = ("ablation",)
+FEATURES: Final = (
+    "ablation",
+    "interactions",
+)
 """A line for each, in the order in which they are shown."""
 
 _Part = TypeVar("_Part")

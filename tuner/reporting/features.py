@@ -38,11 +38,13 @@ class InReporting:
     Attributes:
         figures: By id of its place in the page.
         search_sections: Of the page, before those of the search.
+        parameter_sections: Of the page, behind the importances of parameters.
         printed: By `tuner report`, behind the verdict; text is printed as it is.
         commands: What to type next, printed behind the study: for what -> command line.
     """
 
     figures: Callable[[StudySummary], Mapping[str, JsonDict]] = _no_figures
     search_sections: Callable[[StudySummary, Verdict], Iterable[Html]] = _nothing
+    parameter_sections: Callable[[StudySummary, Verdict], Iterable[Html]] = _nothing
     printed: Callable[[StudySummary], Iterable[RenderableType]] = _nothing_printed
     commands: Callable[[StudySummary, Verdict], Mapping[str, str]] = _no_commands

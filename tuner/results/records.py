@@ -8,10 +8,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, ClassVar, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 from tuner.results.scales import ScoreScale
-from tuner.trial.messages import JsonDict, Outcome
+from tuner.trial.messages import Outcome
 
 Scalar = bool | int | float | str | None
 """A parameter value as it stands in a configuration."""
@@ -164,35 +164,6 @@ class Importances:
 
 
 @dataclass(frozen=True)
-class Interactions:
-    """What pairs of parameters do together.
-
-    Attributes:
-        pairs: configuration path, configuration path, and the share of the variance of trials' ranks that the two make
-            beyond what each of them does alone; the largest first.
-        chance: the share that the largest of all pairs reaches by chance alone in one of twenty studies.
-    """
-
-    MIN_TRIALS: ClassVar = 30
-    """With fewer trials only interactions stronger than any main effect would be found."""
-    LEAST_SHARE: ClassVar = 0.05
-    """Less is not worth a thought, however sure it is."""
-
-    pairs: tuple[tuple[str, str, float], ...]
-    chance: float
-
-    @classmethod
-    def of(cls, content: JsonDict) -> "Interactions":
-        """As read from JSON."""
-        return cls(tuple((first, second, share) for first, second, share in content["pairs"]), content["chance"])
-
-    @property
-    def found(self) -> tuple[tuple[str, str, float], ...]:
-        """The pairs above chance that are of weight."""
-        return tuple(pair for pair in self.pairs if pair[2] > max(self.chance, self.LEAST_SHARE))
-
-
-@dataclass(frozen=True)
 class OwnWinner:
     """The winner of a study of one environment alone, with the same agent and as many steps.
 
@@ -223,7 +194,6 @@ class StudySummary:
         importances: configuration path -> importance, any scale.
         importance_null: configuration path -> the importance, on the same scale, that chance alone may reach.
         importance_over_time: importances for the score after parts of the step budget.
-        interactions: which parameters act together; None where that was not worked out.
         notes: sentences for the reader (pruning off and why, ...).
         versions: package -> version.
         retrain_command: command line that trains the winner again.
@@ -269,7 +239,6 @@ class StudySummary:
     study_command: str = ""
     importance_null: Mapping[str, float] = field(default_factory=dict)
     importance_over_time: tuple[Importances, ...] = ()
-    interactions: Interactions | None = None
     maximised: bool = True
     others: tuple[Objective, ...] = ()
     front: tuple[str, ...] = ()
@@ -323,7 +292,7 @@ class StudySummary:
 
 @dataclass(frozen=True)
 class Fact(Generic[T]):
-    """What a study knows by one of its features: kept in its storage, part of its summary and of report.json.
+    """What a study knows by one of its features: part of its summary and of report.json.
 
     Attributes:
         key: What the storage keeps it under, and report.json; its place in `StudySummary.facts`.
@@ -331,7 +300,7 @@ class Fact(Generic[T]):
         read: From what JSON has made of it.
         annotation: Of what the storage keeps.
         check: Refuses what is no such thing by a `UserError`: a storage may be damaged. Its annotation holds.
-        stage: In which it is kept.
+        stage: In which it is kept; None: nowhere, it is worked out anew from the trials.
     """
 
     key: str
@@ -339,7 +308,7 @@ class Fact(Generic[T]):
     read: Callable[[Any], T]
     annotation: str = "Any"
     check: Callable[[Any], None] = lambda kept: None
-    stage: str = SCREEN
+    stage: str | None = SCREEN
 
     def of(self, summary: StudySummary) -> T:
         """What a summary holds of it."""

@@ -10,7 +10,6 @@ from tuner.results.features import all_facts
 from tuner.results.records import (
     Descent,
     Importances,
-    Interactions,
     Objective,
     OwnWinner,
     RunRecord,
@@ -42,12 +41,10 @@ def summary_from_json(text: str) -> StudySummary:
         raise ValueError(f"not a study summary that can be read: {why}")
     content = decoded(content)
     lists = {key: tuple(content[key]) for key in ("notes", "front", "baselines") if key in content}
-    together = content.get("interactions")
     made = {
         "runs": tuple(map(_run_from, content["runs"])),
         "facts": dict(_facts_from(content)),
         "importance_over_time": tuple(Importances(**moment) for moment in content.get("importance_over_time", ())),
-        "interactions": None if together is None else Interactions.of(together),
         "others": tuple(Objective(**other) for other in content.get("others", ())),
         "environments": {name: ScoreScale(**scale) for name, scale in content.get("environments", {}).items()},
         "own_winners": {

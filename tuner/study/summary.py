@@ -7,6 +7,7 @@ from pathlib import Path
 import optuna
 from optuna.study import StudyDirection
 
+from tuner.features import parts
 from tuner.results.features import all_facts
 from tuner.results.objective import make_metric, make_others
 from tuner.results.records import (
@@ -23,8 +24,8 @@ from tuner.results.records import (
 )
 from tuner.results.wording import counted, join_words
 from tuner.study.definition import DEFAULT_LABEL
+from tuner.study.features import InStudy
 from tuner.study.importance import PERMUTATIONS, importances, over_time
-from tuner.study.interactions import interactions
 from tuner.study.population.knobs import Schedule
 from tuner.study.sampling.pruning import decisions_from_json, describe_decisions
 from tuner.study.score_checks import check_scores
@@ -87,7 +88,6 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         importances=found.shares,
         importance_null=found.null,
         importance_over_time=over_time(screen, definition["space"], metric) if thorough and not evolves else (),
-        interactions=interactions(screen, definition["space"]) if thorough and not evolves else None,
         notes=_notes(screen, definition, runs),
         retrain_command=str(facts.get("retrain", "")),
         default_command=str(facts.get("default", "")),
@@ -98,7 +98,10 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         starts=_starts(screen),
         random_score=screen.user_attrs.get(attributes.RANDOM_SCORE),
         seconds=float(screen.user_attrs.get(attributes.SECONDS, 0.0)),
-        facts=dict(_known_facts(store, name)),
+        facts={
+            **dict(_known_facts(store, name)),
+            **(_worked_out(screen, definition["space"]) if thorough and not evolves else {}),
+        },
         environments=environments,
         own_winners=_own_winners(store, definition, folder) if environments else {},
     )
@@ -132,9 +135,15 @@ def _is_alike(alone: JsonDict, several: JsonDict, config: JsonDict) -> bool:
 def _known_facts(store: StudyStore, name: str) -> Iterator[tuple[str, object]]:
     """What is known by the features of the study."""
     for fact in all_facts():
-        study = store.find(name, fact.stage)
+        study = None if fact.stage is None else store.find(name, fact.stage)
         if study is not None and fact.key in study.user_attrs:
             yield fact.key, fact.read(study.user_attrs[fact.key])
+
+
+def _worked_out(study: optuna.Study, space: JsonDict, maximised: bool = True) -> dict[str, object]:
+    """The facts that features see in the trials; those that are nothing are left out."""
+    found = [part.worked_out(study, space, maximised) for part in parts(InStudy)]
+    return {key: fact for one in found for key, fact in one.items() if fact is not None}
 
 
 def home_of(store: StudyStore, name: str, folder: Path) -> Path:
@@ -175,7 +184,7 @@ def _summarise_sweep(study: optuna.Study, thorough: bool) -> StudySummary:
         winner_label=labels[best[0].number] if best and not others else None,
         importances=found.shares,
         importance_null=found.null,
-        interactions=interactions(study, space, maximised) if thorough else None,
+        facts=_worked_out(study, space, maximised) if thorough else {},
         notes=_order_note(study),
         seconds=(max(ended) - min(started)).total_seconds() if started and ended else 0.0,
         maximised=maximised,

@@ -9,7 +9,7 @@ import note_rl
 import tuner
 from tuner.features import FEATURES
 
-WORDS = {"ablation": r"ablat"}
+WORDS = {"ablation": r"ablat", "interactions": r"interaction"}
 """By feature: what names it in the source."""
 MOST_FILES = 3
 

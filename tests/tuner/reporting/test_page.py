@@ -20,7 +20,7 @@ from tuner.reporting.figures import style
 from tuner.reporting.figures.scales import AxisScale
 from tuner.reporting.markup import Html, tag
 from tuner.reporting.page import render_page, write_page
-from tuner.results.records import Interactions, StudySummary
+from tuner.results.records import StudySummary
 from tuner.results.summary_json import summary_from_json
 from tuner.results.verdict import verdict
 from tuner.support.plain_text import shortened
@@ -166,24 +166,6 @@ def test_whatever_comes_from_users_is_text() -> None:
     assert "".join(parsed.text).count(EVIL) >= 10
     assert "<script" not in json.dumps(parsed.figures())  # Plotly reads HTML in its labels
     assert "<" not in parsed.scripts[0]  # nothing in the data can end its element
-
-
-def test_pairs_of_weight_and_above_chance_are_named() -> None:
-    pairs = (("optimizer.learning_rate", "agent.gamma", 0.3), ("agent.gamma", "agent.tau", 0.06), ("a.b", "a.c", 0.04))
-    text = render_page(full_study(interactions=Interactions(pairs, 0.05)))
-    assert "above it are learning_rate with gamma (30%) and gamma with tau (6%)." in text
-    assert "above it is learning_rate with gamma (30%)." in render_page(
-        full_study(interactions=Interactions(pairs, 0.2))
-    )
-    none = render_page(full_study(interactions=Interactions(pairs[2:], 0.01)))
-    assert "no pair is above it with 5% or more" in none
-    figure = parameter_figures.interactions_figure(full_study(interactions=Interactions(pairs, 0.05)))
-    assert figure is not None
-    bars, marks = figure["data"]
-    assert bars["y"] == ["b x c 4%", "gamma x tau 6%", "learning_rate x gamma 30%"]
-    assert bars["x"] == [0.04, 0.06, 0.3]
-    assert marks["x"] == [0.05] * 3
-    assert "30 trials with a score" in render_page(full_study())
 
 
 def test_importances_need_eight_complete_trials() -> None:

@@ -13,7 +13,6 @@ from tuner.results.wording import format_value, short_names
 from tuner.trial.messages import JsonDict
 
 MAX_SLICES: Final = 6
-MAX_PAIRS: Final = 8
 
 
 def importance_figure(summary: StudySummary) -> JsonDict:
@@ -24,13 +23,14 @@ def importance_figure(summary: StudySummary) -> JsonDict:
     by_chance = {path: min(value / total, 1.0) for path, value in summary.importance_null.items()}
     names = short_names(shares)
     labels = [f"{html.escape(names[path])} {share:.0%}" for path, share in shares.items()]
-    data = [_importance_bars(labels, shares, by_chance)]
+    data = [importance_bars(labels, shares, by_chance)]
     if by_chance:
-        data.append(_chance_marks(labels, [by_chance.get(path) for path in shares]))
-    return {"data": data, "layout": {**_bars_layout(len(ordered)), "showlegend": bool(by_chance)}}
+        data.append(chance_marks(labels, [by_chance.get(path) for path in shares]))
+    return {"data": data, "layout": {**bars_layout(len(ordered)), "showlegend": bool(by_chance)}}
 
 
-def _bars_layout(num_bars: int) -> JsonDict:
+def bars_layout(num_bars: int) -> JsonDict:
+    """Of a figure with so many bars."""
     return {
         "height": 60 + 30 * num_bars,
         "margin": {"l": 64, "r": 56, "t": 8, "b": 8},
@@ -41,7 +41,7 @@ def _bars_layout(num_bars: int) -> JsonDict:
     }
 
 
-def _importance_bars(labels: Sequence[str], shares: Mapping[str, float], by_chance: Mapping[str, float]) -> JsonDict:
+def importance_bars(labels: Sequence[str], shares: Mapping[str, float], by_chance: Mapping[str, float]) -> JsonDict:
     """Bars that are faint where chance alone reaches as much."""
     return {
         "type": "bar",
@@ -55,7 +55,8 @@ def _importance_bars(labels: Sequence[str], shares: Mapping[str, float], by_chan
     }
 
 
-def _chance_marks(labels: Sequence[str], shares: Sequence[float | None]) -> JsonDict:
+def chance_marks(labels: Sequence[str], shares: Sequence[float | None]) -> JsonDict:
+    """Marks across bars at what chance alone reaches."""
     return {
         "type": "scatter",
         "mode": "markers",
@@ -65,22 +66,6 @@ def _chance_marks(labels: Sequence[str], shares: Sequence[float | None]) -> Json
         "marker": {"symbol": "line-ns", "size": 18, "line": {"color": FAILED, "width": 3}, "color": FAILED},
         "hovertemplate": "chance alone: %{x:.1%}<extra></extra>",
     }
-
-
-def interactions_figure(summary: StudySummary) -> JsonDict | None:
-    """The pairs of parameters that do most together, with what chance alone would reach."""
-    if summary.interactions is None:
-        return None
-    shown, chance = summary.interactions.pairs[:MAX_PAIRS][::-1], summary.interactions.chance
-    names = short_names(dict.fromkeys(path for pair in summary.interactions.pairs for path in pair[:2]))
-    words = [f"{names[first]} x {names[second]}" for first, second, _ in shown]
-    shares = {pair: share for pair, (_, _, share) in zip(words, shown, strict=True)}
-    labels = [f"{html.escape(pair)} {share:.0%}" for pair, share in shares.items()]
-    data = [
-        _importance_bars(labels, shares, dict.fromkeys(shares, chance)),
-        _chance_marks(labels, [chance] * len(shown)),
-    ]
-    return {"data": data, "layout": _bars_layout(len(shown))}
 
 
 def sliced_paths(summary: StudySummary) -> list[str]:

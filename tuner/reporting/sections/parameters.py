@@ -6,8 +6,8 @@ from tuner.reporting.figures.scales import AxisScale
 from tuner.reporting.markup import Html, tag
 from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, drawn_note
 from tuner.results.insights.safe_ranges import SafeRange, good_trials, safe_ranges
-from tuner.results.records import SCREEN, Interactions, StudySummary
-from tuner.results.wording import format_value, join_words, short_names
+from tuner.results.records import SCREEN, StudySummary
+from tuner.results.wording import format_value, short_names
 
 MIN_TRIALS_FOR_IMPORTANCE = 8
 
@@ -86,36 +86,6 @@ def importance_section(summary: StudySummary) -> Html:
     slices = "Score of each complete screening trial against the value of its parameter."
     slices += drawn_note(complete, MOST_POINTS)
     return section("importance", title, *parts, figure_grid(slice_names(summary), slices))
-
-
-def interactions_section(summary: StudySummary) -> Html:
-    """Which parameters act together, where there are enough trials to say."""
-    title = "Which parameters act together"
-    found = summary.interactions
-    if found is None:
-        missing = (
-            "The study has not worked out what pairs of parameters do together: that takes two parameters that every "
-            f"trial has, {Interactions.MIN_TRIALS} trials with a score, and SALib and scikit-learn (extra report)."
-        )
-        return section("interactions", title, reason(missing))
-    words = (
-        "What two parameters do to the order of trials beyond what each of them does alone, as a share of all that "
-        "tells trials apart (functional ANOVA of a Gaussian process, second order). The mark is what the largest of "
-        f"all pairs reaches by chance in one study of twenty: {_together(found)}"
-    )
-    return section("interactions", title, figure("interactions-figure", words))
-
-
-def _together(found: Interactions) -> str:
-    if not found.found:
-        return (
-            f"no pair is above it with {Interactions.LEAST_SHARE:.0%} or more, so parameters may be looked at one by "
-            "one, as far as these trials can tell."
-        )
-    names = short_names(dict.fromkeys(path for pair in found.pairs for path in pair[:2]))
-    pairs = join_words(f"{names[first]} with {names[second]} ({share:.0%})" for first, second, share in found.found)
-    verb = "is" if len(found.found) == 1 else "are"
-    return f"above it {verb} {pairs}. What is good for one depends on the other: move them together."
 
 
 def slice_names(summary: StudySummary) -> list[str]:

@@ -170,7 +170,7 @@ def check_study(study: optuna.Study, address: str) -> None:
         for decision in kept.get("rungs", {}).get("decisions", ()):
             conform_all(decision, _DECISION)
         for fact in all_facts():
-            if fact.key in kept:
+            if fact.stage is not None and fact.key in kept:
                 conform(fact.key, kept[fact.key], fact.annotation)
                 fact.check(kept[fact.key])
         run = _JOB if "sweep_folder" in kept else _RUN_OF_STAGE if "/" in name else _RUN

@@ -6,9 +6,10 @@ import pytest
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState, create_trial
 
-from tuner.results.records import Interactions, StudySummary
+from tuner.features.interactions.facts import INTERACTIONS, Interactions
+from tuner.features.interactions.pairs import interactions
+from tuner.results.records import StudySummary
 from tuner.results.summary_json import summary_from_json, summary_to_json
-from tuner.study.interactions import interactions
 
 DOMAINS: dict[str, BaseDistribution] = {
     "rate": FloatDistribution(1e-4, 1.0, log=True),
@@ -89,5 +90,5 @@ def test_a_parameter_that_only_some_trials_have_is_in_no_pair(monkeypatch: pytes
 def test_a_summary_keeps_them() -> None:
     found = Interactions((("a", "b", 0.25), ("a", "c", 0.01)), 0.05)
     assert found.found == (("a", "b", 0.25),)
-    summary = StudySummary("mine", "final", "CartPole-v1", "DQN", "torch", interactions=found)
-    assert summary_from_json(summary_to_json(summary)).interactions == found
+    summary = StudySummary("mine", "final", "CartPole-v1", "DQN", "torch", facts={INTERACTIONS.key: found})
+    assert INTERACTIONS.of(summary_from_json(summary_to_json(summary))) == found

@@ -17,8 +17,8 @@ import optuna
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import FrozenTrial
 
+from tuner.features.interactions.facts import Interactions
 from tuner.results.objective import FloatArray
-from tuner.results.records import Interactions
 from tuner.study.importance import additive_model, judged_trials, places_of, shuffled
 from tuner.trial.messages import JsonDict
 

@@ -1,0 +1,1 @@
+"""Which parameters of a study act together."""

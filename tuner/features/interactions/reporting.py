@@ -1,0 +1,54 @@
+"""What interactions add to the page."""
+
+from tuner.features.interactions.facts import INTERACTIONS, Interactions
+from tuner.features.interactions.figures import interactions_figure
+from tuner.reporting.elements import figure, reason, section
+from tuner.reporting.features import InReporting
+from tuner.reporting.markup import Html
+from tuner.results.findings import Verdict
+from tuner.results.records import StudySummary
+from tuner.results.wording import join_words, short_names
+from tuner.trial.messages import JsonDict
+
+
+def _figures(summary: StudySummary) -> dict[str, JsonDict]:
+    found = INTERACTIONS.of(summary)
+    return {} if found is None else {"interactions-figure": interactions_figure(found)}
+
+
+def _sections(summary: StudySummary, found: Verdict) -> list[Html]:
+    del found
+    return [_section(summary)]
+
+
+def _section(summary: StudySummary) -> Html:
+    """Which parameters act together, where there are enough trials to say."""
+    title = "Which parameters act together"
+    found = INTERACTIONS.of(summary)
+    if found is None:
+        missing = (
+            "The study has not worked out what pairs of parameters do together: that takes two parameters that every "
+            f"trial has, {Interactions.MIN_TRIALS} trials with a score, and SALib and scikit-learn (extra report)."
+        )
+        return section("interactions", title, reason(missing))
+    words = (
+        "What two parameters do to the order of trials beyond what each of them does alone, as a share of all that "
+        "tells trials apart (functional ANOVA of a Gaussian process, second order). The mark is what the largest of "
+        f"all pairs reaches by chance in one study of twenty: {_together(found)}"
+    )
+    return section("interactions", title, figure("interactions-figure", words))
+
+
+def _together(found: Interactions) -> str:
+    if not found.found:
+        return (
+            f"no pair is above it with {Interactions.LEAST_SHARE:.0%} or more, so parameters may be looked at one by "
+            "one, as far as these trials can tell."
+        )
+    names = short_names(dict.fromkeys(path for pair in found.pairs for path in pair[:2]))
+    pairs = join_words(f"{names[first]} with {names[second]} ({share:.0%})" for first, second, share in found.found)
+    verb = "is" if len(found.found) == 1 else "are"
+    return f"above it {verb} {pairs}. What is good for one depends on the other: move them together."
+
+
+PART = InReporting(figures=_figures, parameter_sections=_sections)
