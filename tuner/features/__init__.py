@@ -7,7 +7,7 @@ them may be missing.
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 FEATURES: Final = (
     "ablation",
@@ -27,3 +27,9 @@ def parts(kind: type[_Part]) -> tuple[_Part, ...]:
     room = kind.__module__.split(".")[1]
     names = (f"{__name__}.{feature}.{room}" for feature in FEATURES)
     return tuple(cast(_Part, import_module(name).PART) for name in names if find_spec(name) is not None)
+
+
+def nothing(*given: object) -> Any:
+    """What a feature adds where it adds nothing: neither items nor entries."""
+    del given
+    return {}

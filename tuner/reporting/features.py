@@ -5,30 +5,11 @@ from dataclasses import dataclass
 
 from rich.console import RenderableType
 
+from tuner.features import nothing
 from tuner.reporting.markup import Html
 from tuner.results.findings import Verdict
 from tuner.results.records import StudySummary
 from tuner.trial.messages import JsonDict
-
-
-def _no_figures(summary: StudySummary) -> dict[str, JsonDict]:
-    del summary
-    return {}
-
-
-def _nothing(summary: StudySummary, found: Verdict) -> tuple[()]:
-    del summary, found
-    return ()
-
-
-def _nothing_printed(summary: StudySummary) -> tuple[()]:
-    del summary
-    return ()
-
-
-def _no_commands(summary: StudySummary, found: Verdict) -> dict[str, str]:
-    del summary, found
-    return {}
 
 
 @dataclass(frozen=True)
@@ -43,8 +24,8 @@ class InReporting:
         commands: What to type next, printed behind the study: for what -> command line.
     """
 
-    figures: Callable[[StudySummary], Mapping[str, JsonDict]] = _no_figures
-    search_sections: Callable[[StudySummary, Verdict], Iterable[Html]] = _nothing
-    parameter_sections: Callable[[StudySummary, Verdict], Iterable[Html]] = _nothing
-    printed: Callable[[StudySummary], Iterable[RenderableType]] = _nothing_printed
-    commands: Callable[[StudySummary, Verdict], Mapping[str, str]] = _no_commands
+    figures: Callable[[StudySummary], Mapping[str, JsonDict]] = nothing
+    search_sections: Callable[[StudySummary, Verdict], Iterable[Html]] = nothing
+    parameter_sections: Callable[[StudySummary, Verdict], Iterable[Html]] = nothing
+    printed: Callable[[StudySummary], Iterable[RenderableType]] = nothing
+    commands: Callable[[StudySummary, Verdict], Mapping[str, str]] = nothing

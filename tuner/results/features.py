@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum, Flag, auto
 from typing import Any
 
-from tuner.features import parts
+from tuner.features import nothing, parts
 from tuner.results.records import Fact, RunRecord, Scalar, StudySummary
 
 
@@ -55,11 +55,6 @@ class RunColumn:
         return self.title or self.name
 
 
-def _nothing(summary: StudySummary) -> tuple[()]:
-    del summary
-    return ()
-
-
 @dataclass(frozen=True)
 class InResults:
     """What a feature adds to the results of a study.
@@ -73,8 +68,8 @@ class InResults:
 
     facts: tuple[Fact[Any], ...] = ()
     stages: tuple[str, ...] = ()
-    columns: Callable[[StudySummary], Iterable[RunColumn]] = _nothing
-    sentences: Callable[[StudySummary], Iterable[str]] = _nothing
+    columns: Callable[[StudySummary], Iterable[RunColumn]] = nothing
+    sentences: Callable[[StudySummary], Iterable[str]] = nothing
 
 
 def all_facts() -> Iterator[Fact[Any]]:

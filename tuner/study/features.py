@@ -5,12 +5,8 @@ from dataclasses import dataclass
 
 import optuna
 
+from tuner.features import nothing
 from tuner.trial.messages import JsonDict
-
-
-def _nothing(study: optuna.Study, space: JsonDict, maximised: bool) -> dict[str, object]:
-    del study, space, maximised
-    return {}
 
 
 @dataclass(frozen=True)
@@ -22,4 +18,4 @@ class InStudy:
             sweep, its space as `Space.describe` gives it, and whether higher values of the first objective are better.
     """
 
-    worked_out: Callable[[optuna.Study, JsonDict, bool], Mapping[str, object]] = _nothing
+    worked_out: Callable[[optuna.Study, JsonDict, bool], Mapping[str, object]] = nothing

@@ -99,7 +99,7 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         random_score=screen.user_attrs.get(attributes.RANDOM_SCORE),
         seconds=float(screen.user_attrs.get(attributes.SECONDS, 0.0)),
         facts={
-            **dict(_known_facts(store, name)),
+            **dict(_kept_facts(store, name)),
             **(_worked_out(screen, definition["space"]) if thorough and not evolves else {}),
         },
         environments=environments,
@@ -132,8 +132,8 @@ def _is_alike(alone: JsonDict, several: JsonDict, config: JsonDict) -> bool:
     return same and all(alone["config"].get(part) == config.get(part) for part in parts)
 
 
-def _known_facts(store: StudyStore, name: str) -> Iterator[tuple[str, object]]:
-    """What is known by the features of the study."""
+def _kept_facts(store: StudyStore, name: str) -> Iterator[tuple[str, object]]:
+    """The facts of features that the storage keeps."""
     for fact in all_facts():
         study = None if fact.stage is None else store.find(name, fact.stage)
         if study is not None and fact.key in study.user_attrs:
