@@ -93,7 +93,7 @@ def test_a_schedule_of_the_best_rate_that_falls_is_told_and_shown(tuner: Command
     origins = {(row["member"], row["generation"]): row["parent"] for row in found.rows if row["stage"] == "evolve"}
     assert origins[0, 0] is None
     assert sorted(origins) == [(member, generation) for member in range(8) for generation in range(8)]
-    assert all("member" not in row for row in found.rows if row["stage"] == "test")
+    assert all(row["member"] is None for row in found.rows if row["stage"] == "test")
 
 
 def _check_page(summary: StudySummary) -> None:
