@@ -9,10 +9,10 @@ import io
 import os
 import random
 import sys
-import sysconfig
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import cache
 from types import FrameType
 from typing import Any
 
@@ -31,7 +31,6 @@ _CODES = {  # by identity: the hash of code is slow
     id(type(os.environ).__iter__.__code__): _ENVIRONMENT,
     id(random.Random.seed.__code__): _SEED,
 }
-_INSTALLED = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 _FRAMEWORKS = {"tensorflow", "keras", "torch", "numpy", "note_rl"}
 _CALLING = ("converted_call", "_call_unconverted")  # by which TensorFlow calls what a function calls that it converts
 _BESIDES = {"importlib", "logging", "warnings", "linecache", "inspect", "traceback"}  # whose answers decide nothing
@@ -76,7 +75,13 @@ def _is_for_the_user(frame: FrameType | None, own: Collection[str]) -> bool:
 
 def _is_installed(frame: FrameType, package: str) -> bool:
     of_python = package in sys.stdlib_module_names and package != "__main__"
-    return of_python or frame.f_code.co_filename.startswith(_INSTALLED)
+    return of_python or is_installed(frame.f_code.co_filename)
+
+
+@cache
+def is_installed(path: str) -> bool:
+    """Whether a file of code belongs to an installed package, of this environment or another one on its path."""
+    return not {"site-packages", "dist-packages"}.isdisjoint(path.split(os.sep))
 
 
 @contextmanager

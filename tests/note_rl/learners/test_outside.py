@@ -23,7 +23,7 @@ from typing import Generic, NamedTuple, TypeVar
 import pytest
 
 from note_rl.learners.comparing import ABSENT, PLAIN
-from note_rl.learners.outside import reads_from_outside
+from note_rl.learners.outside import is_installed, reads_from_outside
 from note_rl.learners.python_objects import contents_of, is_fixed, iterator_named_by
 
 
@@ -54,6 +54,19 @@ def test_what_decides_nothing_is_not_heard_of() -> None:
         datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC).isoformat()
         import note_rl.learners  # noqa: F401
     assert found == []
+
+
+@pytest.mark.parametrize(
+    ("path", "installed"),
+    [
+        ("/home/me/.venv/lib/python3.11/site-packages/tool/reading.py", True),
+        ("/usr/lib/python3/dist-packages/tool.py", True),
+        ("/home/me/site-packages.py", False),
+        ("<string>", False),
+    ],
+)
+def test_code_of_installed_packages_is_known_in_whatever_environment(path: str, installed: bool) -> None:
+    assert is_installed(path) is installed
 
 
 def test_a_profiler_of_somebody_else_s_goes_on() -> None:

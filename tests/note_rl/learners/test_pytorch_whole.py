@@ -331,8 +331,8 @@ def test_a_program_that_gives_something_else_is_not_used(monkeypatch, caplog):
     assert wholes(whole) == []
     assert whole.stages == (0, 2)
     assert [record.message for record in caplog.records if "compiled without" in record.message] == [
-        "losses and gradients are compiled without what follows: the recorded step gives other numbers than the loss "
-        "itself"
+        "losses and gradients are compiled without the optimizer's step: the recorded step gives other numbers than "
+        "the loss itself"
     ]
 
 

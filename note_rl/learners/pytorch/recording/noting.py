@@ -8,7 +8,6 @@ import dis
 import gc
 import random
 import sys
-import sysconfig
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from note_rl.learners.comparing import ABSENT
-from note_rl.learners.outside import profiled_by, read_from_outside
+from note_rl.learners.outside import is_installed, profiled_by, read_from_outside
 from note_rl.learners.reads import reads_of
 from note_rl.support.garbage import no_garbage_collection
 
@@ -31,7 +30,6 @@ _OUT_OF_TENSORS: dict[Any, str] = {
     Tensor.tolist: "tolist()",
     Tensor.__dlpack__: "__dlpack__()",
 }
-_INSTALLED = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 _NEVER_THE_SAME = ("numpy.random", "random", "secrets", "time", "os")  # what modules give
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 
@@ -191,7 +189,7 @@ class _Functions:
 
     def _is_known(self, frame: FrameType) -> bool:
         module = frame.f_globals.get("__name__", "")
-        installed = frame.f_code.co_filename.startswith(_INSTALLED) and not is_known(module, *self._own)
+        installed = is_installed(frame.f_code.co_filename) and not is_known(module, *self._own)
         return installed or is_known(module) or module.startswith("namedtuple_")
 
     def _globals_of(self, code: CodeType, scope: dict[str, Any]) -> None:
