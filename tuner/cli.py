@@ -25,7 +25,7 @@ from tuner.commands import COMMANDS, Command
 from tuner.commands.folders import make_folder, remove_empty
 from tuner.commands.multirun import Multirun
 from tuner.commands.preflight import Preflight, admit_groups, compose_or_explain
-from tuner.commands.tracebacks import describe_crash
+from tuner.commands.tracebacks import describe_crash, exit_of_the_user
 from tuner.config.composing import conf_folder, config_loader, prepare_hydra
 from tuner.config.hydra_internals import arguments_parser, hydra_of, run_as_main
 from tuner.errors import UserError
@@ -99,10 +99,13 @@ class HydraJob:
 
     def _run(self, config: DictConfig, folder: Path, overrides: tuple[str, ...]) -> int:
         module = self.command.load()
-        if self.multirun is None or not self.command.has_objective:
-            return module.run(config, folder, overrides)
-        member = self.multirun.member(overrides, Path(HydraConfig.get().sweep.dir))
-        return module.run_of_multirun(config, folder, overrides, member)
+        try:
+            if self.multirun is None or not self.command.has_objective:
+                return module.run(config, folder, overrides)
+            member = self.multirun.member(overrides, Path(HydraConfig.get().sweep.dir))
+            return module.run_of_multirun(config, folder, overrides, member)
+        except SystemExit as error:
+            raise exit_of_the_user(error) from error
 
     @property
     def folder_by_clock(self) -> bool:

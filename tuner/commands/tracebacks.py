@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 import note_rl
+from tuner.errors import UserError
 from tuner.support.plain_text import MAX_TRACEBACK, describe_error, plain, traceback_of
 
 _OURS = (str(Path(__file__).parents[1]), str(Path(note_rl.__file__ or "").parent))
@@ -48,6 +49,15 @@ def describe_crash(error: BaseException) -> str:
     shown = traceback.extract_tb(error.__traceback__)[culprit.first :]
     lines = "".join(traceback.format_list(shown)) + _last_lines(error)
     return f"The error comes from {culprit.words}:\n{plain(lines, MAX_TRACEBACK)}"
+
+
+def exit_of_the_user(error: SystemExit) -> UserError:
+    """What a job is refused with whose environment, agent or function ends the program."""
+    walked = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    file, line = next((place for place in reversed(walked) if _is_users(place[0])), walked[-1])
+    return UserError(
+        f"{file}:{line} ends the program by sys.exit({error.code!r}): raise an error that says what is wrong"
+    )
 
 
 def _lacks_something(error: BaseException) -> str | None:

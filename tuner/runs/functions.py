@@ -116,7 +116,8 @@ def run_function(config: JsonDict, folder: Path, reporter: Reporter) -> TrainOut
 def _tell_of_unused(returned: Any, score: float | None, reporter: Reporter) -> None:
     """Says that what was returned is not the score, of what looks like one."""
     known = dict(reporter.reported).get(1.0)
-    if known is not None and isinstance(returned, str | numbers.Number) and score != known:
+    looks_like_one = score is not None or isinstance(returned, str | numbers.Number)
+    if known is not None and looks_like_one and score != known:
         given = one_line(repr(returned), MAX_NAME)
         reporter.ends(f"it returned {given}, but its score is the {known:g} that it had reported at its end", 1.0)
 

@@ -247,7 +247,7 @@ def cut_torn_tail(path: Path) -> None:
 
 
 def torn_bytes(path: Path) -> int:
-    """How long the last line of a file of JSON lines is, if it is not whole; else 0.
+    """How long the last line of a file of JSON lines is, if it was not written to its end; else 0.
 
     Raises:
         OSError: There is no JSON in it, so that it is another file.
@@ -258,7 +258,7 @@ def torn_bytes(path: Path) -> int:
     is_first = len(lines) == 1 and lines[0][:1] in (b"{", b"\0") and not lines[0].endswith(b"\n")
     if not is_first and not any(map(_is_whole, reversed(lines))):
         raise OSError(f"{path} holds no lines of JSON")
-    return len(lines[-1])
+    return 0 if lines[-1].endswith(b"\n") else len(lines[-1])  # a damaged line that has an end is nobody's to remove
 
 
 def _is_whole(line: bytes) -> bool:

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, TypeVar
 
 import keras
@@ -88,6 +88,18 @@ def _own_classes(agent: Any) -> list[type]:
     return [kind for kind in type(agent).__mro__ if not is_of_a_library(kind)]
 
 
+def _named_in_methods(agent: Any) -> set[str]:
+    """The names in the code of the methods of own classes, functions within them included."""
+    methods = (method for kind in _own_classes(agent) for method in vars(kind).values())
+    waiting = [method.__code__ for method in methods if isinstance(method, FunctionType)]
+    named: set[str] = set()
+    while waiting:
+        code = waiting.pop()
+        named.update(code.co_names)
+        waiting += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+    return named
+
+
 def _of_classes(agent: Any, names: Collection[str]) -> dict[str, Any]:
     """What the agent's own classes have under these names."""
     return {
@@ -125,6 +137,7 @@ class Constants:
         self._packages = {kind.__module__.partition(".")[0] for kind in _own_classes(agent)}
         self._outside: list[str] = []  # what the last trace has read there
         self._read: set[str] = set()
+        self._named: set[str] = set()  # in methods, some of which read attributes of classes past the agent
         self._contents: Contents | None = None
         self._numbers: dict[str, Any] = {}  # of optimizers
         self._of_optimizers: list[Holder] = []
@@ -194,6 +207,9 @@ class Constants:
         with no_garbage_collection(), reads_of([self._agent]) as [names], outside as self._outside:
             yield
         self._read |= {name for name in names.keys() - self._left_out if not name.startswith("__")}
+        self._named = _named_in_methods(self._agent)
+        if "__dict__" in self._named:
+            self._read |= vars(self._agent).keys() - self._left_out
         self._contents = Contents(self._constants, _closed(self._agent))
         self._hold_optimizers()
 
@@ -232,7 +248,7 @@ class Constants:
         """What the traced function has read."""
         attributes = vars(self._agent)
         values = {name: attributes.get(name, ABSENT) for name in self._read}
-        values |= _of_classes(self._agent, {*self._read, *_CALLED})
+        values |= _of_classes(self._agent, {*self._read, *self._named, *_CALLED})
         values |= {name: getattr(self._agent, name, ABSENT) for name in self._counts()}
         if self._parameters:
             values["trainable"] = bytes([bool(getattr(one, "trainable", True)) for one in self._parameters])

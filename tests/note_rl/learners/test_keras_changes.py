@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from note_rl import RL
 from note_rl.agents.shared.keras.networks import soft_update
+from note_rl.policy import EpsGreedyQPolicy
 from note_rl.seeding import seed_everything
 from tests.note_rl.samples import sample
 
@@ -233,6 +234,40 @@ def attributed():
 
     held.scale = 1.0
     return held
+
+
+class PastTheAgent(OfNumbers):
+    """Reads what no attribute of its own leads to, or an object of this project."""
+
+    def __init__(self, read):
+        super().__init__()
+        self.read_so = read
+        self.exploring = EpsGreedyQPolicy(1.0)
+
+    def scale(self):
+        if self.read_so == "type":
+            return type(self).margin
+        if self.read_so == "class":
+            return self.__class__.margin
+        if self.read_so == "dictionary":
+            return self.__dict__["nested"]["a"]["b"]
+        return self.exploring.eps
+
+
+@pytest.mark.parametrize(
+    ("read", "change"),
+    [
+        ("type", lambda agent: setattr(PastTheAgent, "margin", 3.0)),
+        ("class", lambda agent: setattr(PastTheAgent, "margin", 3.0)),
+        ("dictionary", lambda agent: agent.nested["a"].update(b=3.0)),
+        ("policy", lambda agent: setattr(agent.exploring, "eps", 3.0)),
+    ],
+)
+def test_what_is_read_past_the_agent_is_followed(read, change, monkeypatch):
+    monkeypatch.setattr(PastTheAgent, "margin", 1.0, raising=False)
+    agent = trained(lambda: PastTheAgent(read), change)
+    np.testing.assert_allclose(agent.w, [1.0 + 3.0])
+    assert agent.learner.num_traces == 2
 
 
 KEPT: list[Entries] = []

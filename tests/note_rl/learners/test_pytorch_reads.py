@@ -1,5 +1,6 @@
 """What a loss reads besides tensors is followed, or refused by name and evaluated eagerly; to the last bit."""
 
+import enum
 import functools
 import gc
 import itertools
@@ -34,6 +35,10 @@ SPACE = types.SimpleNamespace(scale=1.0)
 
 class Constants:
     scale = 1.0
+
+
+class Member(enum.Enum):
+    ONE = 1
 
 
 @dataclass
@@ -133,7 +138,7 @@ class Reading(Custom):
         self.space = types.SimpleNamespace(scale=1.0)
         self.queue, self.generator = deque([1.0]), np.random.default_rng(0)
         self.bits, self.of_old = np.random.PCG64(0), np.random.RandomState(0)
-        self.attributed, self.thread = Entries(scale=1.0), OwnThread()
+        self.attributed, self.thread, self.kind = Entries(scale=1.0), OwnThread(), Constants
         self.counted, self.wrapped = counted(), {"it": itertools.count(1)}
 
 
@@ -145,7 +150,7 @@ def set_global(agent):
 def begin_anew():
     global SCALE
     SCALE, TABLE["scale"][:] = 1.0, [1.0]
-    Constants.scale = Reading.of_class = scaled.own = 1.0
+    Constants.scale = Reading.of_class = scaled.own = Member.ONE.scale = 1.0
     scaled.__code__, scaled.__defaults__, scaled.__kwdefaults__["shift"] = CODE, (1.0,), 0.0
     NETWORK._forward_hooks.clear()
 
@@ -206,6 +211,19 @@ FOLLOWED = {
     "global network": (
         lambda agent, s, r: (s @ agent.w - NETWORK(s)[:, 0]).square(),
         lambda agent: NETWORK.register_forward_hook(lambda layer, inputs, output: output + 5.0),
+    ),
+    "class past the instance": (
+        of_scale(lambda agent: type(agent).of_class),
+        lambda agent: setattr(Reading, "of_class", 5.0),
+    ),
+    "class past the instance, too": (
+        of_scale(lambda agent: agent.__class__.of_class),
+        lambda agent: setattr(Reading, "of_class", 5.0),
+    ),
+    "class that is held": (of_scale(lambda agent: agent.kind.scale), lambda agent: setattr(Constants, "scale", 5.0)),
+    "attribute of a member": (
+        of_scale(lambda agent: Member.ONE.scale),
+        lambda agent: setattr(Member.ONE, "scale", 5.0),
     ),
     "not there": (
         of_scale(lambda agent: getattr(agent, "later", 1.0)),
@@ -330,6 +348,7 @@ REFUSED = {
     "environment": (of_scale(lambda agent: 1.0 + len(os.environ.get("NOTE_RL_TEST", ""))), "os.environ"),
     "file": (of_scale(lambda agent: 1.0 + len(pathlib.Path(os.devnull).read_text())), "open()"),
     "globals": (of_scale(lambda agent: globals()["SCALE"]), "globals()"),
+    "__dict__": (of_scale(lambda agent: agent.__dict__["numbers"][0]), "it reads __dict__"),
     "entry set": (counting, "changes self.entries"),
     "list grown": (growing, "changes self.numbers"),
     "namespace set": (counting_in_a_namespace, "self.space: SimpleNamespace"),

@@ -94,6 +94,8 @@ def test_the_same_report_again_and_what_an_earlier_attempt_has_reported_are_no_m
         (1 + 2j, "it returned (1+2j), but its score is the 4 that"),
         ("7", "it returned '7', but its score is the 4 that"),
         (5, "it returned 5, but its score is the 4 that"),
+        (np.array([7.0]), "it returned array([7.]), but its score is the 4 that"),
+        (np.array([4.0]), ""),
         (10**400, "but its score is the 4 that"),
     ],
 )

@@ -350,3 +350,14 @@ def test_a_setting_that_was_added_and_searched_is_typed_once() -> None:
     typed = ["agent=function", "agent._target_=json.loads", "+agent.width=3"]
     wanted = to_json(compose(config_loader(), "train", [*typed[:2], "+agent.width=5"]))
     assert TrainingConfigs(typed).overrides_for(wanted, {"agent.width": 5}) == [*typed[:2], "+agent.width=5"]
+
+
+def test_a_function_that_ends_the_program_is_named(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tuner.folder))
+    (tuner.folder / "mine_that_exits.py").write_text("import sys\n\n\ndef train():\n    sys.exit('no data')\n")
+    answer = tuner(
+        "train", "agent=function", "agent._target_=mine_that_exits.train", "tracker=jsonl", "hydra.run.dir=mine"
+    )
+    assert answer.status == 2
+    assert "mine_that_exits.py:5 ends the program by sys.exit('no data'): raise an error that says" in answer.errors
+    assert json.loads((tuner.folder / "mine/result.json").read_text())["outcome"] == "crashed"

@@ -71,6 +71,16 @@ def test_one_line_at_most_is_cut(folder, torn):
     assert path.read_text() == "", "a run that was killed in its first line"
 
 
+def test_a_damaged_line_with_an_end_is_kept(folder):
+    path = folder / "metrics.jsonl"
+    damaged = '{"step": 1, "value": 1.5}\nAA\nBB\n'
+    for torn in ("", "CC", '{"step": 2'):
+        path.write_text(damaged + torn)
+        files.cut_torn_tail(path)
+        files.cut_torn_tail(path)
+        assert path.read_text() == damaged
+
+
 @pytest.mark.parametrize("other", ["export A=1\n", "export A=1\nalias b=c\n", "{ echo; }\n", "a\n{torn"])
 def test_a_file_without_any_json_is_kept(folder, other):
     path = folder / "metrics.jsonl"

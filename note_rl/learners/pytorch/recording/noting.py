@@ -5,6 +5,7 @@ around a function, are read from the code of whatever is called that is neither 
 """
 
 import dis
+import enum
 import gc
 import random
 import sys
@@ -79,6 +80,7 @@ def noted(agent: Any, layers: Sequence[nn.Module]) -> Iterator[list[Lookup]]:
         raise ValueError("it draws random numbers from elsewhere than torch")
     places += [place for owner, read in zip(owners, names, strict=True) for place in _attributes(owner, read)]
     places += functions.places
+    places += functions.of_classes({kind for owner in owners for kind in type(owner).__mro__}, places)
 
 
 def is_known(module: str, *names: str) -> bool:
@@ -184,8 +186,29 @@ class _Functions:
         self._codes[id(code)] = code
         if not self._is_known(frame):
             self._unknown.append(code)
+            if "__dict__" in code.co_names:
+                self._refused = "it reads __dict__, past which nothing is seen"
             self._globals_of(code, frame.f_globals)
             self._variables_of(code)
+
+    def of_classes(self, kinds: Collection[type], places: Sequence[Lookup]) -> Iterator[Lookup]:
+        """Yields what own code may read of classes past instances, as `type(self).NAME` does, and of enumerations.
+
+        Args:
+            kinds: Of agent and layers.
+            places: Where values were looked up, among them classes and members of enumerations.
+        """
+        named = {name for code in self._unknown for name in code.co_names if not name.startswith("__")}
+        members = [place.value for place in places if isinstance(place.value, enum.Enum)]
+        held = [place.value for place in places if isinstance(place.value, type)]
+        classes = {kind for one in (*kinds, *held, *map(type, members)) for kind in one.__mro__}
+        for owner in (*members, *classes):
+            kind = owner if isinstance(owner, type) else type(owner)
+            if is_known(kind.__module__):
+                continue
+            for name in sorted(named & vars(owner).keys()):
+                if not hasattr(type(vars(owner)[name]), "__get__"):  # neither a method nor a property
+                    yield Lookup(owner, name, f"{kind.__name__}.{name}")
 
     def _is_known(self, frame: FrameType) -> bool:
         module = frame.f_globals.get("__name__", "")
