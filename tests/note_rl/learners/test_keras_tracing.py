@@ -100,6 +100,8 @@ def test_a_class_with_lookups_of_its_own_keeps_them_while_it_is_traced() -> None
 
 
 class Optimizer:
+    _learning_rate = None
+
     def __init__(self) -> None:
         self.beta, self.name, self.slots = 0.9, "adam", object()
 

@@ -153,7 +153,8 @@ def test_a_resumed_run_rounds_as_the_one_that_was_not_stopped(tmp_path, monkeypa
     """What pays depends on the steps to come: compiled for most of the run, and not worth it for the rest of it."""
     monkeypatch.setattr("note_rl.learners.pytorch.recording.traces._WORTH_RECORDING", 150)
     monkeypatch.setattr(
-        "note_rl.learners.pytorch.recording.traces.pays", lambda recording, expected, device: 350 < expected < 380
+        "note_rl.learners.pytorch.recording.traces.why_not_compiled",
+        lambda recording, expected, device: "" if 350 < expected < 380 else "it takes longer than it saves",
     )
     for module in ("compiling", "whole"):
         monkeypatch.setattr(f"note_rl.learners.pytorch.recording.{module}.compiled", rounded_otherwise)

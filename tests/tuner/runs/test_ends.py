@@ -20,6 +20,7 @@ from tests.tuner.studies import FakeExecutor, Script, learn, run_study
 from tuner.commands.play import load_run
 from tuner.config.composing import RunConfig
 from tuner.reporting.sections.effort import cost_section
+from tuner.results.columns import trials_csv
 from tuner.results.insights.effort import costs
 from tuner.runs.build import TrainableAgent, build_run
 from tuner.runs.checkpoints import about_best
@@ -247,7 +248,7 @@ def test_a_study_says_which_trials_ended_by_themselves(tmp_path: Path) -> None:
     assert (run.complete, run.reason, len(run.curve)) == (True, "target reached after 400 steps", 9)
     assert [one.reason for one in summary.stage("screen") if one.number != 1] == [""] * 5
     assert costs(summary)[0].env_steps == round(5.4 * 900), "what it did not use was not spent"
-    assert "target reached after 400 steps" in summary.to_csv()
+    assert "target reached after 400 steps" in trials_csv(summary)
     assert "target reached after 400 steps" in cost_section(summary)
     assert "ended by themselves" not in cost_section(run_study(tmp_path / "other"))
 

@@ -70,7 +70,7 @@ def test_it_is_not_guessed_from_too_little() -> None:
 
 
 def test_a_parameter_that_only_some_trials_have_is_in_no_pair(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.study.interactions._SHUFFLES", 1)  # chance is not what this is about
+    monkeypatch.setattr("tuner.features.interactions.pairs._SHUFFLES", 1)  # chance is not what this is about
     made = optuna.create_study(direction="maximize")
     for number, trial in enumerate(study("rate batch").trials):
         names = [name for name in DOMAINS if name != "kind" or number % 2]
