@@ -123,7 +123,11 @@ class Made:
     numbers: list[float] = field(default_factory=lambda: [1.0])
 
 
-class Reading(Custom):
+class Base(Custom):
+    of_base = 1.0
+
+
+class Reading(Base):
     """Has something of each kind that a loss may read."""
 
     traceable = True
@@ -153,6 +157,8 @@ def begin_anew():
     Constants.scale = Reading.of_class = scaled.own = Member.ONE.scale = 1.0
     scaled.__code__, scaled.__defaults__, scaled.__kwdefaults__["shift"] = CODE, (1.0,), 0.0
     NETWORK._forward_hooks.clear()
+    if "of_base" in vars(Reading):
+        del Reading.of_base
 
 
 FOLLOWED = {
@@ -215,6 +221,10 @@ FOLLOWED = {
     "class past the instance": (
         of_scale(lambda agent: type(agent).of_class),
         lambda agent: setattr(Reading, "of_class", 5.0),
+    ),
+    "class past the instance hidden": (
+        of_scale(lambda agent: type(agent).of_base),
+        lambda agent: setattr(Reading, "of_base", 5.0),
     ),
     "class past the instance, too": (
         of_scale(lambda agent: agent.__class__.of_class),

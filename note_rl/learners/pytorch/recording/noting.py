@@ -202,13 +202,13 @@ class _Functions:
         members = [place.value for place in places if isinstance(place.value, enum.Enum)]
         held = [place.value for place in places if isinstance(place.value, type)]
         classes = {kind for one in (*kinds, *held, *map(type, members)) for kind in one.__mro__}
-        for owner in (*members, *classes):
-            kind = owner if isinstance(owner, type) else type(owner)
-            if is_known(kind.__module__):
-                continue
-            for name in sorted(named & vars(owner).keys()):
-                if not hasattr(type(vars(owner)[name]), "__get__"):  # neither a method nor a property
-                    yield Lookup(owner, name, f"{kind.__name__}.{name}")
+        own = [kind for kind in classes if not is_known(kind.__module__)]
+        read = sorted({name for owner in (*own, *members) for name in named & vars(owner).keys()})
+        for owner in (*own, *members):
+            title = (owner if isinstance(owner, type) else type(owner)).__name__
+            for name in read:  # also where it is not there: a subclass may get one that hides that of its base
+                if not hasattr(type(vars(owner).get(name)), "__get__"):  # neither a method nor a property
+                    yield Lookup(owner, name, f"{title}.{name}")
 
     def _is_known(self, frame: FrameType) -> bool:
         module = frame.f_globals.get("__name__", "")
