@@ -1,4 +1,4 @@
-"""Training over several processes: rank 0 trains as ever, and the others take its gradient steps along with it.
+"""Training over several processes: rank 0 trains as it does alone, and the others take its gradient steps with it.
 
 Rank 0 collects, samples, evaluates, logs and saves. Of each minibatch it deals every rank its share; ranks average what
 they find, and so all take the same step. What rank 0 decides, it decides alone.
