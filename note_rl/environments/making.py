@@ -115,6 +115,7 @@ class EnvFactory:
 def _told(error: Exception) -> str:
     """What Gymnasium or the environment says, without how it came to say so."""
     said = str(error).partition(" was raised from the environment creator")[0]
+    said = re.sub(r"\b\w+\.__init__\(\) missing ", "it needs ", said)
     return re.sub(r"\b\w+\.__init__\(\) ", "it ", said)
 
 

@@ -231,3 +231,17 @@ def test_a_spec_that_is_none_of_gymnasium_does_not_matter():
     env.action_space = gymnasium.spaces.Box(-np.inf, np.inf, (1,))
     with pytest.raises(EnvironmentMismatchError, match="Counting has Box"):
         bounded_actions(env, "DDPG")
+
+
+class NeedsSize(gymnasium.Env):
+    def __init__(self, size):
+        self.size = size
+
+
+def test_what_the_constructor_of_an_environment_needs_is_named():
+    gymnasium.register("NeedsSize-v0", entry_point=NeedsSize)
+    try:
+        with pytest.raises(EnvironmentMismatchError, match="'NeedsSize-v0': it needs 1 required positional argument"):
+            EnvFactory("NeedsSize-v0")()
+    finally:
+        del gymnasium.registry["NeedsSize-v0"]
