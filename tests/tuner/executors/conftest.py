@@ -1,5 +1,5 @@
-import json
 import gc
+import json
 import os
 import time
 from collections.abc import Callable, Iterator
