@@ -37,7 +37,7 @@ _WORTH_RECORDING = 2_000  # gradient steps to come: recording takes 0.1 to 0.5 s
 _REMEDY = "with `traceable = True` in the class, or jit_compile=True, they are recorded and take about half the time"
 _MAX_TRACES = 20
 _NOT_TRACEABLE = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, AssertionError)
-_TOO_FEW = f"fewer than {_WORTH_RECORDING:,} gradient steps were to come, which a recording would take longer than"
+_TOO_FEW = f"fewer than {_WORTH_RECORDING:,} gradient steps were to come, and a recording takes longer than it saves"
 _ORDINARY = (0, 0)
 
 
