@@ -18,6 +18,7 @@ from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.support.checking import described, file_name
 from note_rl.support.files import atomic_target
 from note_rl.types import Array
+from note_rl.wording import Name
 
 _MIN_FRAME_MS = 20  # viewers slow down what is shorter
 _DEFAULT_FPS = 30
@@ -52,7 +53,7 @@ FilmPath = str | os.PathLike[str] | FilmFile
 
 
 @described("the name of a file, FilmFile(...), or a list of these")
-def film_files(name: str, value: Any) -> tuple[FilmFile, ...]:
+def film_files(name: Name, value: Any) -> tuple[FilmFile, ...]:
     """One or several files."""
     listed = value if isinstance(value, list | tuple) else [value]
     return tuple(one if isinstance(one, FilmFile) else FilmFile(file_name(name, one)) for one in listed)

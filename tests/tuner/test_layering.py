@@ -15,7 +15,7 @@ FILES = {path.relative_to(root.parent).as_posix(): path for root in ROOTS for pa
 # Rooms from the ground up; a module imports only from rooms that stand before its own, or from its own.
 ROOMS = {
     "note_rl": (
-        *("types", "errors", "seeding", "support"),
+        *("types", "wording", "errors", "seeding", "support"),
         *("policy", "settings", "environments", "learners", "replay", "adaptive", "collect", "optimizers"),
         *("distributed", "training", "rl", "rl_pytorch", "agents", "examples"),
     ),

@@ -160,6 +160,7 @@ class Sharing:
     scope: Callable[[], AbstractContextManager[Any]]
 
 
+@speaking_of_settings()
 def build_run(config: RunConfig, sharing: Sharing | None = None) -> BuiltRun:
     """Imports the framework, seeds everything, and builds environment, agent and optimizer.
 
@@ -342,7 +343,7 @@ def _build(path: str, node: Mapping[str, Any]) -> Any:
     except InstantiationException as error:
         cause = error.__cause__
         if isinstance(cause, NoteRLError | UserError):
-            raise type(cause)(about_part(path, node, str(cause))) from error
+            raise type(cause)(about_part(path, node, cause)) from error
         if isinstance(cause, TypeError | ValueError | ImportError):
             raise UserError(f"{path} ({node.get('_target_')}) cannot be built: {cause}") from error
         raise
