@@ -15,7 +15,7 @@ import logging
 import re
 from typing import Any
 
-from note_rl.wording import PYTHON, Message, Vocabulary
+from note_rl.wording import Message, Vocabulary
 
 _said: set[str] = set()
 
@@ -31,8 +31,8 @@ class NoteRLError(ValueError):
         return Message(*self.args).said(vocabulary)
 
     def __str__(self) -> str:
-        """The message in the words of Python."""
-        return self.said(PYTHON)
+        """The message as a `Message` is printed."""
+        return str(Message(*self.args))
 
 
 class SettingsError(NoteRLError):

@@ -7,8 +7,11 @@ message has places for phrases about settings, and a vocabulary puts these into 
 """
 
 import numbers
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 
 class Vocabulary:
@@ -27,8 +30,8 @@ class Vocabulary:
         return f"add {self.at(setting, True)} to set()"
 
     def leave_out(self, setting: "Setting") -> str:
-        """The advice not to give a setting."""
-        return f"leave {setting.argument or setting.name} out"
+        """The advice not to give a setting; a switch belongs to no part."""
+        return f"leave {(setting.argument or setting.name) if setting.part else self.at(setting, True)} out"
 
     def choice(self, name: str) -> str:
         """One of several classes, methods or other ways, by its name in Python."""
@@ -40,7 +43,18 @@ class Vocabulary:
         return f"{self.name(setting)} must {rule}, got {written}{hint}"
 
 
-PYTHON = Vocabulary()
+PYTHON: Final = Vocabulary()
+_reader: Final = ContextVar[Vocabulary]("reader", default=PYTHON)
+
+
+@contextmanager
+def speaking(vocabulary: Vocabulary) -> Iterator[None]:
+    """Inside, messages that are printed have the words of this vocabulary."""
+    before = _reader.set(vocabulary)
+    try:
+        yield
+    finally:
+        _reader.reset(before)
 
 
 @runtime_checkable
@@ -74,7 +88,7 @@ class Setting:
     Attributes:
         name: Of the field of the class that holds it.
         argument: Of set() or train() that gives it; "": neither does.
-        part: The class that holds it; "": the one that is being made.
+        part: The class that holds it; "": that which is being made, or several as of a switch.
     """
 
     name: str
@@ -115,8 +129,8 @@ class Message:
         return str(text).format(*parts) if parts else str(text)
 
     def __str__(self) -> str:
-        """The words of Python."""
-        return self.said(PYTHON)
+        """The words of Python, or those that are asked for by `speaking`."""
+        return self.said(_reader.get())
 
 
 def choice(name: str) -> Phrase:

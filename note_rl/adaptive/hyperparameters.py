@@ -253,7 +253,7 @@ def _of_experience(name: str, experience: Any) -> Hyperparameter:
         return _of_priorities(name, experience)
     if name == "num_updates" and isinstance(settings, SequenceSettings):
         ratio = named(SequenceSettings, "replay_ratio")
-        raise SettingsError("num_updates is to be adapted, but with {} it is drawn by {}", SEQUENCES.at(True), ratio)
+        raise SettingsError("{} is to be adapted, but with {} it is drawn by {}", name, SEQUENCES.at(True), ratio)
     field = {
         "batch_size": "batch_size",
         "num_updates": "gradient_steps" if is_replay else "num_epochs",

@@ -166,7 +166,7 @@ def _weighted(settings: Settings) -> bool:
 _ROLLOUTS = Message("comes with {}", PPO.at(True))
 _SAMPLED = Message("use {}, or {} where actions are numbers", choice("SoftmaxPolicy"), choice("GaussianPolicy"))
 _ADVANTAGES = BatchAttribute(Message("{} and an agent that has value(s)", _ROLLOUTS), _from_rollouts)
-_EXPERT = BatchAttribute(Message("comes with demonstrations, {}", named(ReplaySettings, "expert")), _from_an_expert)
+_EXPERT = BatchAttribute(Message("comes with {}", named(ReplaySettings, "expert").at("...")), _from_an_expert)
 
 _MASK = BatchAttribute(
     "comes with environments that tell which actions they allow, and is None elsewhere", lambda settings: True

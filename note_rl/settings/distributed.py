@@ -104,9 +104,7 @@ class Distributed:
                 raise SettingsError("{} says which of hosts this process is: give {}, too", given(self, "rank"), hosts)
             return
         if self.strategy == "mirrored":
-            raise SettingsError(
-                "{}: {} is about devices of one process; use multi_worker", hosts, given(self, "strategy")
-            )
+            raise SettingsError("{} are not for devices of one process: use strategy multi_worker", hosts)
         if self.rank is None or self.rank >= len(self.hosts):
             rule = f"say which of hosts this process is, 0 to {len(self.hosts) - 1}"
             raise SettingsError(out_of_range(named(type(self), "rank"), rule, self.rank, "; 0 leads"))

@@ -114,7 +114,7 @@ class ReplaySettings:
         check_fields(self)
         if self.offline and self.dataset is None:
             raise SettingsError(
-                "{} learns from a data set alone, and there is none: give {}", OFFLINE.at(True), DATASET
+                "{} learns from a data set alone, and there is none: give {}", OFFLINE.at(True), DATASET.at("...")
             )
         if self.batch_size > self.capacity:
             raise SettingsError(

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from note_rl.errors import NoteRLError
-from note_rl.wording import Setting, Vocabulary
+from note_rl.wording import Setting, Vocabulary, speaking
 from tuner.config.kinds import written
 
 _BUFFER: Final = "buffer"
-_SECTIONS: Final = {
+SECTIONS: Final = {
     **dict.fromkeys(("ReplaySettings", "RolloutSettings", "SequenceSettings"), _BUFFER),
     **dict.fromkeys(("Priority", "RolloutPriority"), f"{_BUFFER}.priority"),
     "Hindsight": f"{_BUFFER}.hindsight",
@@ -25,8 +25,8 @@ _SECTIONS: Final = {
     "Distributed": "strategy",
 }
 """By class of the training core, the section that holds its settings."""
-_ELSEWHERE: Final = {
-    **{f"{part}.frame_stack": "training.frame_stack" for part, section in _SECTIONS.items() if section == _BUFFER},
+ELSEWHERE: Final = {
+    **{f"{part}.frame_stack": "training.frame_stack" for part, section in SECTIONS.items() if section == _BUFFER},
     "Settings.num_envs": "env.num_envs",
     "Settings.seed": "seed",
     "Settings.gamma": "agent.gamma",
@@ -39,7 +39,7 @@ _ELSEWHERE: Final = {
     "Settings.adaptive": "adaptive",
     "Settings.workers": "collector=pool",
 }
-_CHOICES: Final = {
+CHOICES: Final = {
     "PPO": "buffer=rollout",
     "sequences": "buffer=sequences",
     "PR": "buffer=prioritized",
@@ -60,7 +60,7 @@ _CHOICES: Final = {
     "an environment with discrete actions": "an environment with discrete actions (env=cartpole)",
     "an environment with continuous actions": "an environment with continuous actions (env=pendulum)",
     "hidden_sizes": "network=mlp",
-    "hidden_sizes or layers": "network=mlp or network=layers",
+    "hidden_sizes or layers": "network=mlp or layers",
     'Plateau(by="episodes")': "plateau=episodes",
     "PPO and sequences": "buffer",
     "train()": "strategy=none",
@@ -91,7 +91,7 @@ class CommandLine(Vocabulary):
     def at(self, setting: Setting, value: Any) -> str:
         """What is typed."""
         name = self.name(setting)
-        return name if setting.argument in _CHOICES else f"{name}={written(value)}"
+        return name if setting.argument in CHOICES else f"{name}={written(value)}"
 
     def add(self, setting: Setting) -> str:
         """What to type."""
@@ -105,7 +105,7 @@ class CommandLine(Vocabulary):
 
     def choice(self, name: str) -> str:
         """What is typed for it."""
-        return _CHOICES.get(name, name)
+        return CHOICES.get(name, name)
 
     def out_of_range(self, setting: Setting, rule: str, value: Any, hint: str) -> str:
         """The setting and its value as they are typed."""
@@ -115,10 +115,10 @@ class CommandLine(Vocabulary):
         return f"{path}={written(value)} is not possible: it must {rule}{hint}"
 
     def _path_of(self, setting: Setting) -> str | None:
-        if setting.argument in _CHOICES:
-            return _CHOICES[setting.argument]
-        if setting.part in _SECTIONS:
-            return _ELSEWHERE.get(f"{setting.part}.{setting.name}", f"{_SECTIONS[setting.part]}.{setting.name}")
+        if setting.argument in CHOICES:
+            return CHOICES[setting.argument]
+        if setting.part in SECTIONS:
+            return ELSEWHERE.get(f"{setting.part}.{setting.name}", f"{SECTIONS[setting.part]}.{setting.name}")
         return f"{self._path}.{setting.name}" if setting.name.partition(".")[0] in self._node else None
 
 
@@ -136,11 +136,13 @@ def about_part(path: str, node: Mapping[str, Any], error: Exception) -> str:
 
 @contextmanager
 def speaking_of_settings() -> Iterator[None]:
-    """What the training core refuses inside is said of settings."""
+    """What the training core says and refuses inside is said of settings."""
+    words = CommandLine()
     try:
-        yield
+        with speaking(words):
+            yield
     except NoteRLError as error:
-        said = error.said(CommandLine())
+        said = error.said(words)
         if said == str(error):
             raise
         raise type(error)(said) from error
