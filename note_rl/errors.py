@@ -15,7 +15,7 @@ import logging
 import re
 from typing import Any
 
-from note_rl.wording import Message, Vocabulary
+from note_rl.wording import Sentence, Vocabulary
 
 _said: set[str] = set()
 
@@ -23,16 +23,16 @@ _said: set[str] = set()
 class NoteRLError(ValueError):
     """Root of the errors that say: what you asked for cannot be done, and why.
 
-    Its arguments are those of a `Message`, which has other words for other readers.
+    Its arguments are those of a `Sentence`, which has other words for other readers.
     """
 
     def said(self, vocabulary: Vocabulary) -> str:
         """The message in the words of its reader."""
-        return Message(*self.args).said(vocabulary)
+        return Sentence(*self.args).said(vocabulary)
 
     def __str__(self) -> str:
-        """The message as a `Message` is printed."""
-        return str(Message(*self.args))
+        """The message as a `Sentence` is printed."""
+        return str(Sentence(*self.args))
 
 
 class SettingsError(NoteRLError):
@@ -68,8 +68,8 @@ class PeerDivergedError(PeerError, DivergedError):
 
 
 def say_once(logger: logging.Logger, text: str, *parts: Any) -> None:
-    """Logs a `Message` as a warning, the first time in this process only."""
-    sentence = Message(text, *parts)
+    """Logs a `Sentence` as a warning, the first time in this process only."""
+    sentence = Sentence(text, *parts)
     if str(sentence) not in _said:
         _said.add(str(sentence))
         logger.warning("%s", sentence)

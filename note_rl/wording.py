@@ -17,19 +17,19 @@ from typing import Any, Final, Protocol, runtime_checkable
 class Vocabulary:
     """The words of Python; a subclass has those of another reader. Each method stands for a kind of phrase."""
 
-    def name(self, setting: "Setting") -> str:
+    def name(self, setting: "SettingName") -> str:
         """A setting: the argument of set() or train(), and the field of its class where that has another name."""
         return "/".join(dict.fromkeys(filter(None, (setting.argument, setting.name))))
 
-    def at(self, setting: "Setting", value: Any) -> str:
+    def at(self, setting: "SettingName", value: Any) -> str:
         """A setting with a value."""
         return f"{self.name(setting)}={value}"
 
-    def add(self, setting: "Setting") -> str:
+    def add(self, setting: "SettingName") -> str:
         """The advice to turn a switch on."""
         return f"add {self.at(setting, True)} to set()"
 
-    def leave_out(self, setting: "Setting") -> str:
+    def leave_out(self, setting: "SettingName") -> str:
         """The advice not to give a setting; a switch belongs to no part."""
         return f"leave {(setting.argument or setting.name) if setting.part else self.at(setting, True)} out"
 
@@ -37,10 +37,10 @@ class Vocabulary:
         """One of several classes, methods or other ways, by its name in Python."""
         return name
 
-    def out_of_range(self, setting: "Setting", rule: str, value: Any, hint: str) -> str:
+    def out_of_range(self, setting: "SettingName", rule: str, value: Any, hint: str) -> str:
         """A value that a setting cannot have."""
         written = str(value) if isinstance(value, numbers.Number) else repr(value)
-        return f"{self.name(setting)} must {rule}, got {written}{hint}"
+        return f"{setting.name} must {rule}, got {written}{hint}"
 
 
 PYTHON: Final = Vocabulary()
@@ -82,7 +82,7 @@ class Phrase:
 
 
 @dataclass(frozen=True)
-class Setting:
+class SettingName:
     """One setting, by its name.
 
     Attributes:
@@ -112,7 +112,7 @@ class Setting:
         return Phrase("leave_out", (self,))
 
 
-class Message:
+class Sentence:
     """A text, with places for phrases and values.
 
     Args:
@@ -138,13 +138,13 @@ def choice(name: str) -> Phrase:
     return Phrase("choice", (name,))
 
 
-Name = str | Setting
+Name = str | SettingName
 """Of a setting, or of anything else that has a value."""
 
 
-def as_setting(name: Name) -> Setting:
+def as_setting(name: Name) -> SettingName:
     """The setting of a name; what it is a part of is known where it is printed."""
-    return Setting(name) if isinstance(name, str) else name
+    return SettingName(name) if isinstance(name, str) else name
 
 
 def out_of_range(name: Name, rule: str, value: Any, hint: str = "") -> Phrase:

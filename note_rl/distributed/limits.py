@@ -4,9 +4,9 @@ from note_rl.distributed.sharing import check_divides
 from note_rl.errors import AgentContractError, SettingsError
 from note_rl.learners.declarations import Declared, updates_itself
 from note_rl.settings import Settings
-from note_rl.wording import Message, Setting, choice
+from note_rl.wording import Sentence, SettingName, choice
 
-ALONE = Message("use {}", choice("train()"))
+ALONE = Sentence("use {}", choice("train()"))
 
 
 def check_can_be_shared(agent: Declared | type[Declared], settings: Settings, size: int) -> None:
@@ -40,7 +40,7 @@ def check_can_be_shared(agent: Declared | type[Declared], settings: Settings, si
         align = adapters["batch_size"].align
         raise SettingsError(
             "adaptive: batch sizes that are multiples of {} cannot be dealt out to {} replicas evenly; give {}",
-            *(align, size, Setting("parameters.batch_size.align", part="Adaptive").at(align * size)),
+            *(align, size, SettingName("parameters.batch_size.align", part="Adaptive").at(align * size)),
         )
 
 

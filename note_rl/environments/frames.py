@@ -41,9 +41,8 @@ def check_frame_stack(agent: str, made_for: int | None, asked: int) -> None:
     """
     if made_for is not None and made_for != asked:
         raise SettingsError(
-            "{}, but the networks of this {} were made for {}: give both the same number, "
-            "{}(..., frame_stack={}) or {}",
-            *(FRAME_STACK.at(asked), agent, made_for, agent, asked, FRAME_STACK.at(made_for)),
+            "{}, but the networks of this {} were made for {} frames: give both the same number",
+            *(FRAME_STACK.at(asked), agent, made_for),
         )
 
 

@@ -9,12 +9,12 @@ from gymnasium.wrappers import TimeLimit
 from note_rl.environments.observations import name_of
 from note_rl.environments.wrappers import wrapper_of
 from note_rl.errors import say_once
-from note_rl.wording import Message, choice
+from note_rl.wording import Sentence, choice
 
 _log = logging.getLogger(__name__)
 LONG, LONGEST = 10_000, 100_000
 """Steps of an episode, after which it is said that it goes on, and after which it is cut off."""
-_REMEDY = Message("{} sets a time limit", choice("gymnasium.wrappers.TimeLimit"))
+_REMEDY = Sentence("{} sets a time limit", choice("gymnasium.wrappers.TimeLimit"))
 
 
 class LongEpisodes(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -25,7 +25,7 @@ from note_rl.environments.wrappers import wrapper_of
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.settings.names import MARL, NUM_ENVS
 from note_rl.support.precision import OTHER_BOUNDS, are_finite
-from note_rl.wording import Message, Part, choice
+from note_rl.wording import Part, Sentence, choice
 
 _EXTRAS = {"gymnasium_robotics": "robotics", "mpe2": "marl", "ale_py": "atari", "cv2": "atari", "minatar": "minatar"}
 """Of this project, which bring packages of environments."""
@@ -229,11 +229,11 @@ def as_factory(env: EnvLike) -> MakeEnv:
     raise EnvironmentMismatchError(
         "env must be an environment, an id, a list or a factory, got {}{}",
         type(env).__name__,
-        Message(", whose class does not derive from gymnasium.Env; {}", _OF_SEVERAL) if hasattr(env, "step") else "",
+        Sentence(", whose class does not derive from gymnasium.Env; {}", _OF_SEVERAL) if hasattr(env, "step") else "",
     )
 
 
-_OF_SEVERAL = Message("if several agents act in it, {}", MARL.add())
+_OF_SEVERAL = Sentence("if several agents act in it, {}", MARL.add())
 
 
 def _like(env: Env) -> Env:
@@ -315,7 +315,7 @@ def num_discrete_actions(env: Env, agent: str) -> int:
         return int(env.action_space.n)
     instead: Part = choice("an environment with discrete actions")
     if isinstance(env.action_space, spaces.MultiDiscrete | spaces.MultiBinary):
-        instead = Message("{}, which choose several at once", choice("PPO, A2C or TRPO"))
+        instead = Sentence("{}, which choose several at once", choice("PPO, A2C or TRPO"))
     raise EnvironmentMismatchError(
         "{} chooses one of several actions, but {} has the action space {}; take {}",
         *(agent, _name_of(env), env.action_space, instead),

@@ -18,7 +18,7 @@ from note_rl.settings import ReplaySettings, RolloutSettings, SequenceSettings, 
 from note_rl.settings.fields import named
 from note_rl.settings.names import HER, MARL, PPO, PR, SEQUENCES, TARGET_KL, TRL
 from note_rl.types import ACTION_MASK, BEHAVIOUR, NEXT_ACTION_MASK, Array
-from note_rl.wording import Message, Part, choice
+from note_rl.wording import Part, Sentence, choice
 
 ActionKind = Literal["discrete", "multi_discrete", "multi_binary", "continuous", "bounded"]
 Framework = Literal["keras", "torch", "none"]
@@ -163,10 +163,10 @@ def _weighted(settings: Settings) -> bool:
     return isinstance(settings.experience, ReplaySettings) and settings.experience.priority is not None
 
 
-_ROLLOUTS = Message("comes with {}", PPO.at(True))
-_SAMPLED = Message("use {}, or {} where actions are numbers", choice("SoftmaxPolicy"), choice("GaussianPolicy"))
-_ADVANTAGES = BatchAttribute(Message("{} and an agent that has value(s)", _ROLLOUTS), _from_rollouts)
-_EXPERT = BatchAttribute(Message("comes with {}", named(ReplaySettings, "expert").at("...")), _from_an_expert)
+_ROLLOUTS = Sentence("comes with {}", PPO.at(True))
+_SAMPLED = Sentence("use {}, or {} where actions are numbers", choice("SoftmaxPolicy"), choice("GaussianPolicy"))
+_ADVANTAGES = BatchAttribute(Sentence("{} and an agent that has value(s)", _ROLLOUTS), _from_rollouts)
+_EXPERT = BatchAttribute(Sentence("comes with {}", named(ReplaySettings, "expert").at("...")), _from_an_expert)
 
 _MASK = BatchAttribute(
     "comes with environments that tell which actions they allow, and is None elsewhere", lambda settings: True
@@ -175,11 +175,11 @@ _MASK = BatchAttribute(
 BATCH_ATTRIBUTES: Mapping[str, BatchAttribute] = {
     "discount": BatchAttribute("comes with every minibatch", lambda settings: True),
     "log_prob_old": BatchAttribute(
-        Message("{} and a policy that knows how likely its actions were: {}", _ROLLOUTS, _SAMPLED),
+        Sentence("{} and a policy that knows how likely its actions were: {}", _ROLLOUTS, _SAMPLED),
         _with_likelihoods,
     ),
     BEHAVIOUR: BatchAttribute(
-        Message(
+        Sentence(
             "comes with a policy to which the answers of action() are a distribution: {}, without {}, {} and {}",
             *(_SAMPLED, HER, TRL, MARL),
         ),
@@ -187,14 +187,14 @@ BATCH_ATTRIBUTES: Mapping[str, BatchAttribute] = {
     ),
     ACTION_MASK: _MASK,
     NEXT_ACTION_MASK: _MASK,
-    "ended": BatchAttribute(Message("comes with sequences of steps: {}", SEQUENCES.add()), _from_sequences),
+    "ended": BatchAttribute(Sentence("comes with sequences of steps: {}", SEQUENCES.add()), _from_sequences),
     "advantage": _ADVANTAGES,
     "return_": _ADVANTAGES,
     "value_old": _ADVANTAGES,
     "expert_obs": _EXPERT,
     "expert_action": _EXPERT,
     "weights": BatchAttribute(
-        Message("comes with {}; as sixth argument of __call__ they are always there", PR.at(True)), _weighted
+        Sentence("comes with {}; as sixth argument of __call__ they are always there", PR.at(True)), _weighted
     ),
 }
 """By the name under which a loss finds it on its agent."""

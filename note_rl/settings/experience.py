@@ -22,7 +22,7 @@ from note_rl.support.checking import (
     refuse_given,
     refuse_unknown,
 )
-from note_rl.wording import Message, Name, Part, out_of_range
+from note_rl.wording import Name, Part, Sentence, out_of_range
 
 UPDATES_OF_COPIES = 100
 """Gradient steps between updates of targets that are copies, where nobody says how many; see `target_updates`."""
@@ -148,12 +148,12 @@ class ReplaySettings:
 
 _NUM_STEPS, _WINDOW = named(ReplaySettings, "num_steps"), named(ReplaySettings, "window")
 _NAMES: Mapping[str, Part] = {
-    "num_steps": Message("{} above 1", _NUM_STEPS),
+    "num_steps": Sentence("{} above 1", _NUM_STEPS),
     "priority": PR,
     "hindsight": HER,
     "trajectories": TRL,
     "learned_reward": IRL,
-    "frame_stack": Message("{} above 1", FRAME_STACK),
+    "frame_stack": Sentence("{} above 1", FRAME_STACK),
     "dataset": DATASET,
     "window": _WINDOW,
     "offline": OFFLINE,
@@ -329,7 +329,8 @@ class SequenceSettings:
 ExperienceSettings = ReplaySettings | RolloutSettings | SequenceSettings
 
 _OF_POOLS = tuple(str(one.manual_name) for one in fields_of(Window))
-_OF_TRAIN = (*_OF_POOLS, "window_size_ppo")
+_OF_TRAIN = {str(one.manual_name): one.kind for one in fields_of(Window) if one.kind}
+_OF_TRAIN["window_size_ppo"] = count_or_function
 
 
 def with_train_arguments(
@@ -346,6 +347,7 @@ def with_train_arguments(
         SettingsError: Arguments that do not go with the kind of experience.
     """
     refuse_unknown("with_train_arguments", windows, _OF_TRAIN)
+    windows = {name: _OF_TRAIN[name](name, value) for name, value in windows.items() if value is not None}
     if isinstance(experience, SequenceSettings):
         refuse_given(windows, _OF_TRAIN, "does not go with sequences=True, whose pool is as long as pool_size says")
         return experience

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from note_rl.support.checking import Kind
-from note_rl.wording import Phrase, Setting
+from note_rl.wording import Phrase, SettingName
 
 _KEY = "setting"
 _C = TypeVar("_C")
@@ -158,11 +158,11 @@ def check_fields(settings: Any, left_out: Collection[str] = ()) -> None:
             object.__setattr__(settings, one.name, said.kind(named(type(settings), one.name), value))
 
 
-def named(settings: type, name: str) -> Setting:
+def named(settings: type, name: str) -> SettingName:
     """A field in a message."""
     said: _Said = next(one.metadata[_KEY] for one in dataclasses.fields(settings) if one.name == name)
     argument = name if said.manual == "" else said.manual or ""
-    return Setting(name, argument, settings.__name__)
+    return SettingName(name, argument, settings.__name__)
 
 
 def given(settings: Any, name: str) -> Phrase:

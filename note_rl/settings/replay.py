@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from note_rl.errors import SettingsError
-from note_rl.settings.fields import check_fields, documented, given, named, setting
+from note_rl.settings.fields import check_fields, documented, given, setting
 from note_rl.settings.window_functions import WindowFunction
 from note_rl.support.checking import SHARE, Count, Described, Number, OneOf, count_or_function, flag, window
-from note_rl.wording import Name, out_of_range
+from note_rl.wording import Name
 
 Strategy = Literal["future", "final", "episode"]
 
@@ -40,8 +40,7 @@ class Priority:
         """Refuses values out of range."""
         check_fields(self)
         if self.initial_td <= 0.0:
-            name = named(type(self), "initial_td")
-            raise SettingsError(out_of_range(name, "be above 0", self.initial_td, ", or nothing new is read"))
+            raise SettingsError("{} must be above 0, or nothing new is read", given(self, "initial_td"))
 
 
 @documented

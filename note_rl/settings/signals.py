@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from note_rl.errors import SettingsError
 from note_rl.settings.experience import ExperienceSettings, ReplaySettings, RolloutSettings
 from note_rl.settings.names import PPO, PR
-from note_rl.wording import Message, Part
+from note_rl.wording import Part, Sentence
 
 # Whoever measures builds on settings, so settings cannot import it: the package is loaded by name when a signal is
 # first looked up, as Python loads its codecs.
@@ -29,13 +29,13 @@ class Need:
     refusal: Part
 
 
-PRIORITIES = Need(lambda experience: experience.priority is not None, Message("needs priorities: {}", PR.add()))
+PRIORITIES = Need(lambda experience: experience.priority is not None, Sentence("needs priorities: set {}", PR.at(True)))
 IMPORTANCE_WEIGHTS = Need(
     lambda experience: isinstance(experience, ReplaySettings), "needs importance weights, which rollouts have none of"
 )
 POLICY_RATIOS = Need(
     lambda experience: isinstance(experience, RolloutSettings),
-    Message("compares policies of rollouts: {}", PPO.add()),
+    Sentence("compares PPO's policies: set {}", PPO.at(True)),
 )
 
 

@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 from note_rl.settings.fields import check_fields, documented, setting
 from note_rl.support.checking import Count, OneOf, flag
-from note_rl.wording import Setting
+from note_rl.wording import SettingName
 
 StartMethod = Literal["auto", "forkserver", "spawn"]
 
@@ -42,6 +42,6 @@ class WorkerSettings:
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""
-        processes = Setting("processes", "processes", "WorkerSettings")
+        processes = SettingName("processes", "processes", "WorkerSettings")
         object.__setattr__(self, "processes", Count()(processes, self.processes))
         check_fields(self)

@@ -3,9 +3,9 @@
 import numpy as np
 
 from note_rl.types import Array, FloatArray
-from note_rl.wording import Message, choice
+from note_rl.wording import Sentence, choice
 
-OTHER_BOUNDS = Message(
+OTHER_BOUNDS = Sentence(
     "give it an action_space whose bounds single precision holds (gymnasium.wrappers.TransformAction), or take an "
     "agent that needs none, such as {}",
     choice("PPO with GaussianPolicy"),

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from note_rl.errors import NoteRLError
-from note_rl.wording import Setting, Vocabulary, speaking
+from note_rl.wording import SettingName, Vocabulary, speaking
 from tuner.config.kinds import written
 
 _BUFFER: Final = "buffer"
@@ -84,20 +84,20 @@ class CommandLine(Vocabulary):
     def __init__(self, path: str = "", node: Mapping[str, Any] | None = None) -> None:
         self._path, self._node = path, node or {}
 
-    def name(self, setting: Setting) -> str:
+    def name(self, setting: SettingName) -> str:
         """Its path; without one, its name."""
         return self._path_of(setting) or setting.name
 
-    def at(self, setting: Setting, value: Any) -> str:
+    def at(self, setting: SettingName, value: Any) -> str:
         """What is typed."""
         name = self.name(setting)
         return name if setting.argument in CHOICES else f"{name}={written(value)}"
 
-    def add(self, setting: Setting) -> str:
+    def add(self, setting: SettingName) -> str:
         """What to type."""
         return f"use {self.name(setting)}"
 
-    def leave_out(self, setting: Setting) -> str:
+    def leave_out(self, setting: SettingName) -> str:
         """What to type in place of a choice, or not to type."""
         name = self.name(setting)
         group, is_choice, _ = name.partition("=")
@@ -107,14 +107,14 @@ class CommandLine(Vocabulary):
         """What is typed for it."""
         return CHOICES.get(name, name)
 
-    def out_of_range(self, setting: Setting, rule: str, value: Any, hint: str) -> str:
+    def out_of_range(self, setting: SettingName, rule: str, value: Any, hint: str) -> str:
         """The setting and its value as they are typed."""
         path = self._path_of(setting)
         if path is None:
             return super().out_of_range(setting, rule, value, hint)
         return f"{path}={written(value)} is not possible: it must {rule}{hint}"
 
-    def _path_of(self, setting: Setting) -> str | None:
+    def _path_of(self, setting: SettingName) -> str | None:
         if setting.argument in CHOICES:
             return CHOICES[setting.argument]
         if setting.part in SECTIONS:

@@ -25,7 +25,7 @@ from note_rl.environments.frames import channels_first
 from note_rl.errors import SettingsError
 from note_rl.settings.fields import check_fields, documented, setting
 from note_rl.support.checking import flag, widths
-from note_rl.wording import Setting, out_of_range
+from note_rl.wording import SettingName, out_of_range
 
 _HEAD_TEXT = "What follows the trunk, as {layers: [...], initializer: ..., gain: ...}: layers, and the output layer's."
 
@@ -106,15 +106,16 @@ class Architecture:
         check_fields(self)
         if not self._listed and not self.hidden_sizes:
             raise SettingsError(
-                "{} is empty: name at least one, such as [{}], or hidden_sizes", Setting("layers").at([]), Dense.example
+                "{} is empty: name at least one, such as [{}], or hidden_sizes",
+                *(SettingName("layers").at([]), Dense.example),
             )
         dense = [index for index, layer in enumerate(self._listed) if isinstance(layer, Dense)]
         if self.hidden_sizes and dense:
-            sizes = Setting("hidden_sizes")
+            sizes = SettingName("hidden_sizes")
             raise SettingsError(
                 "{} is dense, and {} would come behind the list: write {} to have the list alone, or take dense layers "
                 "out of it",
-                *(Setting(f"layers.{dense[0]}"), sizes.at(list(self.hidden_sizes)), sizes.at([])),
+                *(SettingName(f"layers.{dense[0]}"), sizes.at(list(self.hidden_sizes)), sizes.at([])),
             )
         _parse_head(self.head, "head")
         _parse_head(self.value_head, "value_head")

@@ -27,7 +27,7 @@ from note_rl.settings.names import HER
 from note_rl.settings.settings import Settings
 from note_rl.settings.window_functions import Removal, ask, kept
 from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps, Update
-from note_rl.wording import Message
+from note_rl.wording import Sentence
 
 _log = logging.getLogger(__name__)
 _MAX_BLOCK = 512  # gradient steps per framework call: enough to amortise the call, little enough to stay responsive
@@ -199,7 +199,7 @@ class ReplayExperience:
             _log.warning(
                 "each phase passes over the whole pool: now %d gradient steps for %d new environment steps; "
                 "set %s to train less often",
-                *(num_batches, self._new_steps, Message(named(ReplaySettings, "gradient_steps"))),
+                *(num_batches, self._new_steps, Sentence(named(ReplaySettings, "gradient_steps"))),
             )
         ages = self._rng.permutation(len(self.buffer))[: num_batches * batch_size].reshape(-1, batch_size)
         return self.buffer.ring.slots(ages)

@@ -48,7 +48,7 @@ from note_rl.settings.set_arguments import settings_from_set
 from note_rl.settings.signals import register
 from note_rl.settings.table import arguments_of_set
 from note_rl.training.train_options import TrainOptions
-from note_rl.wording import Message, Phrase, Setting, choice, out_of_range
+from note_rl.wording import Phrase, Sentence, SettingName, choice, out_of_range
 from tuner.commands.preflight import preflight
 from tuner.config import vocabulary
 from tuner.config.vocabulary import CommandLine, about_part, speaking_of_settings
@@ -258,11 +258,11 @@ def test_every_refusal_of_the_settings_is_walked() -> None:
     assert not missed, "add a call to the lists above"
 
 
-def settings_of(part: Any) -> Iterator[Setting]:
+def settings_of(part: Any) -> Iterator[SettingName]:
     """The settings that a part of a message is about."""
-    if isinstance(part, Setting):
+    if isinstance(part, SettingName):
         yield part
-    about = part.about if isinstance(part, Phrase) else part._parts if isinstance(part, Message) else ()
+    about = part.about if isinstance(part, Phrase) else part._parts if isinstance(part, Sentence) else ()
     for one in about:
         yield from settings_of(one)
 
@@ -272,7 +272,7 @@ def test_a_refusal_speaks_one_vocabulary(call: Callable[[], object]) -> None:
     error = refusal(call)
     assert not PATHS.search(str(error))
     assert not MANUAL_WORDS.search(error.said(CommandLine()))
-    for setting in settings_of(Message("", *error.args)):
+    for setting in settings_of(Sentence("", *error.args)):
         if setting.part:
             assert setting.name.partition(".")[0] in FIELDS[setting.part]
             assert setting.part in vocabulary.SECTIONS
@@ -288,7 +288,7 @@ def is_message(node: ast.AST) -> bool:
     return isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and ast.unparse(node.func) in MESSAGES)
 
 
-MESSAGES = ("say_once", "Message", "out_of_range", "_log.warning")
+MESSAGES = ("say_once", "Sentence", "out_of_range", "_log.warning")
 ONLY_PYTHON = ("settings/set_arguments.py", "training/adjusting.py", "policy/composite.py")
 ARGUMENT = re.compile(r"\b([A-Z]{2,4}|sequences|offline)=True|\bset\(\)|\b(pool_size|num_updates|rollout_steps)\b")
 
@@ -341,7 +341,7 @@ def test_a_value_out_of_range_is_named_as_it_is_typed() -> None:
     assert str(error) == "eps must be a number, got 2; leave it out"
     assert about_part("policy", {"eps": 2}, error) == "policy.eps=2 is not possible: it must be a number; leave it out"
     assert about_part("policy", {}, error) == "policy: eps must be a number, got 2; leave it out"
-    layer = SettingsError("{} is empty", Setting("layers.0").at([]))
+    layer = SettingsError("{} is empty", SettingName("layers.0").at([]))
     assert about_part("network", {"layers": [[]]}, layer) == "network.layers.0=[] is empty"
     assert about_part("network", {}, ValueError("{}")) == "network: {}"
 
@@ -353,7 +353,7 @@ def test_the_kind_of_error_stays_what_it_is() -> None:
 
 
 def test_what_is_logged_has_the_words_of_its_reader(caplog: pytest.LogCaptureFixture) -> None:
-    message = Message("give {}", Setting("capacity", "pool_size", "ReplaySettings"))
+    message = Sentence("give {}", SettingName("capacity", "pool_size", "ReplaySettings"))
     log = logging.getLogger("note_rl.test")
     with speaking_of_settings():
         log.warning("%s", message)
@@ -362,7 +362,7 @@ def test_what_is_logged_has_the_words_of_its_reader(caplog: pytest.LogCaptureFix
 
 
 def test_an_error_is_the_same_in_another_process() -> None:
-    error = SettingsError("{} and {!r} of {}", PR.at(True), "x", Message("{}", choice("train()")))
+    error = SettingsError("{} and {!r} of {}", PR.at(True), "x", Sentence("{}", choice("train()")))
     copy = pickle.loads(pickle.dumps(error))
     assert str(copy) == str(error) == "PR=True and 'x' of train()"
     assert copy.said(CommandLine()) == "buffer=prioritized and 'x' of strategy=none"
