@@ -6,13 +6,13 @@ from is in `tuner.config.composing`.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from tuner.errors import UserError, require
 from tuner.results.evolution import Evolution
 from tuner.results.objective import METRICS, TargetMetric, make_metric, make_others
-from tuner.results.protocol import DEFAULT_BASELINE, Pruning, StudySettings
+from tuner.results.protocol import DEFAULT_BASELINE, Pruning, StudySettings, StudySizes
 from tuner.results.wording import seconds_of
 from tuner.support.names import is_folder_name
 from tuner.trial.messages import JsonDict
@@ -42,61 +42,24 @@ _LONGEST_NAME = 128
 
 
 @dataclass(frozen=True)
-class PruningConfig:
-    """When a run may be ended early; ranges are those of `tuner.results.protocol.Pruning`."""
+class StudyConfig(StudySizes):
+    """The study to be made, as it is typed."""
 
-    rungs: Sequence[float] = Pruning.rungs
-    min_trials: int = Pruning.min_trials
-    min_rank_agreement: float = Pruning.min_rank_agreement
-    min_rank_bound: float = Pruning.min_rank_bound
-
-    def settings(self) -> Pruning:
-        """The same, out of range refused."""
-        return Pruning(tuple(self.rungs), self.min_trials, self.min_rank_agreement, self.min_rank_bound)
-
-
-@dataclass(frozen=True)
-class EvolutionConfig:
-    """How a population evolves; ranges are those of `tuner.results.evolution.Evolution`."""
-
-    generations: int = Evolution.generations
-    share: float = Evolution.share
-    frequencies: Sequence[int] = Evolution.frequencies
-    resampled: float = Evolution.resampled
-    explore: str = Evolution.explore
-
-    def settings(self) -> Evolution:
-        """The same, out of range refused."""
-        return Evolution(self.generations, self.share, tuple(self.frequencies), self.resampled, self.explore)
-
-
-@dataclass(frozen=True)
-class StudyConfig(StudyPlace):
-    """The study to be made: the fields of `tuner.results.protocol.StudySettings`, with several metrics."""
-
+    name: str | None = StudyPlace.name
+    folder: str = StudyPlace.folder
     size: str = "quick"
     metric: str | Sequence[str] = StudySettings.metric
-    over_seeds: str = StudySettings.over_seeds
-    num_trials: int = StudySettings.num_trials
-    num_race: int | None = StudySettings.num_race
-    num_race_seeds: int = StudySettings.num_race_seeds
-    num_candidates: int = StudySettings.num_candidates
-    num_select_seeds: int = StudySettings.num_select_seeds
-    num_test_seeds: int = StudySettings.num_test_seeds
     baselines: str | Sequence[str] = DEFAULT_BASELINE
-    retries: int = StudySettings.retries
-    max_failures: int = StudySettings.max_failures
     budget: float | str | None = None
     max_env_steps: float | None = None
-    steps_per_second: float | None = StudySettings.steps_per_second
     pruning: JsonDict = field(default_factory=dict)
     evolution: JsonDict | None = None
     environments: Sequence[str] | None = None
     as_begun: bool = False
 
     def __post_init__(self) -> None:
-        """Refuses sizes and metrics that make no study."""
-        super().__post_init__()
+        """Refuses names, sizes and metrics that make no study."""
+        StudyPlace(self.name, self.folder)
         settings = self.settings()
         make_metric(settings.metric)
         make_others(settings.others, settings.metric)
@@ -140,24 +103,19 @@ class StudyConfig(StudyPlace):
 
     def settings(self) -> StudySettings:
         """What the engine goes by. With several metrics there are no race and no baselines, which go by one score."""
+        sizes = {one.name: getattr(self, one.name) for one in fields(StudySizes)}
+        sizes = {one.name: getattr(self, one.name) for one in fields(StudySizes)}
         metric, *others = [self.metric] if isinstance(self.metric, str) else self.metric or [""]
         return StudySettings(
             metric=metric,
             others=tuple(others),
             baselines=() if others else tuple(name for name in self._baselines() if name != DEFAULT_BASELINE),
-            num_race_seeds=0 if others else self.num_race_seeds,
             budget_s=None if self.budget is None else seconds_of("study.budget", self.budget),
             max_env_steps=_whole_steps(self.max_env_steps),
-            pruning=PruningConfig(**self.pruning).settings() if self.pruning else Pruning(),
-            evolution=None if self.evolution is None else EvolutionConfig(**self.evolution).settings(),
-            **{name: getattr(self, name) for name in _SAME_NAMED},
+            pruning=Pruning(**self.pruning),
+            evolution=None if self.evolution is None else Evolution(**self.evolution),
+            **{**sizes, **({"num_race_seeds": 0} if others else {})},
         )
-
-
-_SAME_NAMED = (
-    *("num_trials", "num_race", "num_candidates", "num_select_seeds", "num_test_seeds", "over_seeds", "retries"),
-    *("max_failures", "steps_per_second"),
-)
 
 
 def _whole_steps(value: float | None) -> int | None:

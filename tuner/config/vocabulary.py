@@ -112,7 +112,8 @@ class CommandLine(Vocabulary):
         path = self._path_of(setting)
         if path is None:
             return super().out_of_range(setting, rule, value, hint)
-        return f"{path}={written(value)} is not possible: it must {rule}{hint}"
+        typed = self._node.get(setting.name, value)  # of a list, all of it
+        return f"{path}={written(typed)} is not possible: it must {rule}{hint}"
 
     def _path_of(self, setting: SettingName) -> str | None:
         if setting.argument in CHOICES:
@@ -131,6 +132,8 @@ def about_part(path: str, node: Mapping[str, Any], error: Exception) -> str:
         error: As its class raised it.
     """
     said = error.said(CommandLine(path, node)) if isinstance(error, NoteRLError) else str(error)
+    if said.partition("=")[0] in node:
+        return f"{path}.{said}"
     return said if f"{path}." in said or f"{path}=" in said else f"{path}: {said}"
 
 

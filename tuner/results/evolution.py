@@ -33,6 +33,7 @@ class Evolution:
 
     def __post_init__(self) -> None:
         """Refuses what is no evolution."""
+        object.__setattr__(self, "frequencies", tuple(self.frequencies))
         if self.generations <= FIRST_COPIES:
             raise UserError(
                 f"study.evolution.generations={self.generations} must be at least {FIRST_COPIES + 1}: members are "

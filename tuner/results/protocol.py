@@ -94,6 +94,7 @@ class Pruning:
 
     def __post_init__(self) -> None:
         """Refuses what makes no rung."""
+        object.__setattr__(self, "rungs", tuple(self.rungs))
         for rung in self.rungs:
             if not 0.0 < rung < 1.0:
                 raise UserError(f"study.pruning.rungs: {rung:g} must be a fraction of the step budget between 0 and 1")
@@ -113,13 +114,10 @@ _INSTEAD = {"num_race": "; study.num_race_seeds=0 for no race, study.num_race=nu
 
 
 @dataclass(frozen=True)
-class StudySettings:
-    """How large a study is and how it judges.
+class StudySizes:
+    """How large a study is: what is typed of it as it is meant.
 
     Attributes:
-        metric: Name of the metric, see `tuner.results.objective`.
-        others: Names of further objectives. With any, the study has a front in place of a winner; nothing is raced and
-            nothing is pruned, as these go by one score.
         num_trials: Configurations screened: a total, not more on top of what there is.
         num_race: Best configurations that are raced; None: the square root of their number, but no more than 8 and no
             fewer than are confirmed.
@@ -127,33 +125,45 @@ class StudySettings:
         num_candidates: Best configurations that are confirmed.
         num_select_seeds: Fresh seeds on which each candidate is confirmed.
         num_test_seeds: Untouched seeds on which the winner, the default configuration and baselines are compared.
-        baselines: Names of known configurations that the winner is compared with besides the default one.
         over_seeds: How scores over seeds decide in race and confirmation: mean, or worst (the worst seed counts).
         retries: How often a run that crashed is continued from its last checkpoint.
         max_failures: So many failures in a row end the study.
-        budget_s: Seconds that the study may take; None: as long as it takes. Screening ends when no more than what must
-            follow it still fits.
-        max_env_steps: Environment steps that all its runs may take, likewise.
         steps_per_second: Environment steps of one run per second that `plan=true` reckons with; None: as measured.
-        pruning: When a run may be ended early.
-        evolution: How a population of `num_trials` members evolves in place of screening; None: it does not.
     """
 
-    metric: str = "mixed"
-    others: tuple[str, ...] = ()
     num_trials: int = 24
     num_race: int | None = None
     num_race_seeds: int = 0
     num_candidates: int = 3
     num_select_seeds: int = 2
     num_test_seeds: int = 5
-    baselines: tuple[str, ...] = ()
     over_seeds: str = "mean"
     retries: int = 1
     max_failures: int = 5
+    steps_per_second: float | None = None
+
+
+@dataclass(frozen=True)
+class StudySettings(StudySizes):
+    """How large a study is and how it judges.
+
+    Attributes:
+        metric: Name of the metric, see `tuner.results.objective`.
+        others: Names of further objectives. With any, the study has a front in place of a winner; nothing is raced and
+            nothing is pruned, as these go by one score.
+        baselines: Names of known configurations that the winner is compared with besides the default one.
+        budget_s: Seconds that the study may take; None: as long as it takes. Screening ends when no more than what must
+            follow it still fits.
+        max_env_steps: Environment steps that all its runs may take, likewise.
+        pruning: When a run may be ended early.
+        evolution: How a population of `num_trials` members evolves in place of screening; None: it does not.
+    """
+
+    metric: str = "mixed"
+    others: tuple[str, ...] = ()
+    baselines: tuple[str, ...] = ()
     budget_s: float | None = None
     max_env_steps: int | None = None
-    steps_per_second: float | None = None
     pruning: Pruning = Pruning()
     evolution: Evolution | None = None
 
