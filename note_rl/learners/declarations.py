@@ -270,8 +270,8 @@ def _check_signals(kind: type[Declared], settings: Settings) -> None:
     measured = [] if adaptive is None or adaptive.mode == "off" else adaptive.all_signals()
     if any(getattr(signal, "reads_gradients", False) for signal in measured):
         raise AgentContractError(
-            f"adaptive: gradients of a loss are to be measured, and {kind.__name__} learns without one, in its method "
-            "update(): choose other signals"
+            "adaptive: gradients of a loss are to be measured, and {} {}: choose other signals",
+            *(kind.__name__, choice("has update() in its place")),
         )
 
 

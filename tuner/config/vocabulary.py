@@ -31,12 +31,8 @@ ELSEWHERE: Final = {
     "Settings.seed": "seed",
     "Settings.gamma": "agent.gamma",
     "Settings.gae_lambda": "agent.gae_lambda",
-    "Settings.device": "backend.device",
     "Settings.criterion": "training.target_reward",
     "Settings.trial_count": "training.reward_window",
-    "Settings.schedules": "schedule",
-    "Settings.plateau": "plateau",
-    "Settings.adaptive": "adaptive",
     "Settings.workers": "collector=pool",
 }
 CHOICES: Final = {
@@ -66,6 +62,7 @@ CHOICES: Final = {
     "train()": "strategy=none",
     "distributed_training(strategy='ddp', replicas=2)": "strategy=ddp",
     "a MirroredStrategy": "strategy=mirrored",
+    "has update() in its place": "learns without one",
     "train in one of its own": "use executor=local, which gives each run one of its own",
     "gymnasium.wrappers.TimeLimit": "env.max_episode_steps",
     "EnvPool's own arguments": "wrapper=none, and EnvPool's own arguments in env.kwargs",

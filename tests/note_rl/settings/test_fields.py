@@ -53,7 +53,7 @@ def test_a_dataclass_is_checked_by_the_kinds_of_its_fields():
     oven = Oven(heat=200.0)
     assert (repr(oven.heat), oven.minutes, oven.racks) == ("200", None, {})
     assert oven.racks is not Oven().racks
-    with pytest.raises(SettingsError, match=r"^temperature/heat must be at least 50, got 20$"):
+    with pytest.raises(SettingsError, match=r"^heat must be at least 50, got 20$"):
         Oven(heat=20)
     with pytest.raises(SettingsError, match=r"^minutes must be above 0, got 0$"):
         Oven(minutes=0)
