@@ -146,7 +146,7 @@ def check_fits(
     if pool and _MARKS[kind] is not type(experience):
         there, here = _CALLED[_MARKS[kind]], _CALLED[type(experience)]
         raise CheckpointError(
-            "the checkpoint was trained from {}, this agent from {}: set {} as before, {}",
+            "the checkpoint was trained from {}, this agent from {}: set {} as they were, {}",
             *(there, here, choice("PPO and sequences"), _WITHOUT_IT),
         )
     if pool and not isinstance(experience, RolloutSettings):

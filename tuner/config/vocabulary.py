@@ -58,7 +58,7 @@ CHOICES: Final = {
     "hidden_sizes": "network=mlp",
     "hidden_sizes or layers": "network=mlp or layers",
     'Plateau(by="episodes")': "plateau=episodes",
-    "PPO and sequences": "buffer",
+    "PPO and sequences": "buffer and its settings",
     "train()": "strategy=none",
     "distributed_training(strategy='ddp', replicas=2)": "strategy=ddp",
     "a MirroredStrategy": "strategy=mirrored",

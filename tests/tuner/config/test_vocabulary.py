@@ -330,9 +330,10 @@ def exists(typed: str) -> bool:
     return (CONF / path / f"{value}.yaml").is_file() if is_choice else path in typed_paths()
 
 
-@pytest.mark.parametrize(
-    "typed", [one for one in (*vocabulary.ELSEWHERE.values(), *vocabulary.CHOICES.values()) if re.search("[=.]", one)]
-)
+ADVICE = [one for one in (*vocabulary.ELSEWHERE.values(), *vocabulary.CHOICES.values()) if re.search("[=.]", one)]
+
+
+@pytest.mark.parametrize("typed", sorted(set(ADVICE)))
 def test_what_the_command_line_is_advised_to_type_exists(typed: str) -> None:
     group, _, names = re.sub(r".*\(|\).*|^use |,? (and|which) .*", "", typed).partition("=")
     assert all(exists(f"{group}={name}" if name else group) for name in re.split(", | or ", names))
