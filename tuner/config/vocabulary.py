@@ -4,6 +4,7 @@ Its classes keep the names of the manuals (`PPO=True`, `pool_size=`), which mean
 Code of the user's own that calls `set()` is answered in those names.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -129,7 +130,8 @@ def about_part(path: str, node: Mapping[str, Any], error: Exception) -> str:
         error: As its class raised it.
     """
     said = error.said(CommandLine(path, node)) if isinstance(error, NoteRLError) else str(error)
-    if said.partition("=")[0] in node:
+    first = re.match(r"\w*", said)
+    if first is not None and first[0] in node:
         return f"{path}.{said}"
     return said if f"{path}." in said or f"{path}=" in said else f"{path}: {said}"
 

@@ -156,7 +156,7 @@ ENCODERS = "network.encoders={image: {layers: [flatten]}, sign: null}"
     [
         (("agent=dqn", SIGNS, "network.encoders=[1]"), "network.encoders=[1] must be a group of settings"),
         (("agent=dqn", SIGNS, "network.encoders={image: null}"), "network.encoders has none for sign, which shows"),
-        (("agent=dqn", ENCODERS), "network.encoders (network=dict) are for observations that are dictionaries"),
+        (("agent=dqn", ENCODERS), "network.encoders are for observations that are dictionaries"),
     ],
 )
 def test_encoders_that_do_not_fit_are_refused(tuner: CommandLine, words: tuple[str, ...], message: str) -> None:
