@@ -21,10 +21,9 @@ def at_least_two(name: Name, value: Any) -> int:
     """Returns a number of replicas (SettingsError: it is none)."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 2:
         raise SettingsError(
-            "{}: {} starts the others on this machine, under torchrun they are those it has started; one process "
-            "trains with {}",
+            "{}{}; one process trains with {}",
             out_of_range(name, "be a whole number of at least 2", value),
-            choice("distributed_training(strategy='ddp', replicas=2)"),
+            choice(": distributed_training(strategy='ddp', replicas=2) starts the others, or torchrun does"),
             choice("train()"),
         )
     check_processes(name, value, LEAST_OF_A_PROCESS)

@@ -61,7 +61,7 @@ CHOICES: Final = {
     'Plateau(by="episodes")': "plateau=episodes",
     "PPO and sequences": "buffer and its settings",
     "train()": "strategy=none",
-    "distributed_training(strategy='ddp', replicas=2)": "strategy=ddp",
+    ": distributed_training(strategy='ddp', replicas=2) starts the others, or torchrun does": "",
     "a MirroredStrategy": "strategy=mirrored",
     "has update() in its place": "learns without one",
     "train in one of its own": "use executor=local, which gives each run one of its own",
