@@ -131,7 +131,7 @@ def about_part(path: str, node: Mapping[str, Any], error: Exception) -> str:
     """
     said = error.said(CommandLine(path, node)) if isinstance(error, NoteRLError) else str(error)
     first = re.match(r"\w*", said)
-    if first is not None and first[0] in node:
+    if first is not None and first[0] in node and f"{path}." not in said:
         return f"{path}.{said}"
     return said if f"{path}." in said or f"{path}=" in said else f"{path}: {said}"
 
