@@ -11,6 +11,7 @@ from typing import Literal
 
 from tuner.errors import UserError, require
 from tuner.results.evolution import Evolution
+from tuner.results.features import check_settings
 from tuner.results.objective import METRICS, TargetMetric, make_metric, make_others
 from tuner.results.protocol import DEFAULT_BASELINE, Pruning, StudySettings
 from tuner.results.wording import seconds_of
@@ -100,6 +101,7 @@ class StudyConfig(StudyPlace):
         settings = self.settings()
         make_metric(settings.metric)
         make_others(settings.others, settings.metric)
+        check_settings(settings)
         if self.environments is not None:
             self._check_environments(settings)
 

@@ -57,8 +57,8 @@ def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | 
     check_workplace(resolved)
     if definition.settings.evolution is not None:
         _check_unused(overrides)
-    if definition.others:
-        _check_several(resolved, overrides)
+    for part in parts(InChecking):
+        part.typed(definition.settings, overrides)
     check_budget(definition)
     if definition.environments:
         _check_in_turn(overrides)
@@ -97,6 +97,7 @@ def _check_search(definition: StudyDefinition, resolved: JsonDict) -> None:
     """Makes sampler and pruner once, unless their code would have to be downloaded for that."""
     if _DOWNLOADED not in (resolved["sampler"]["_target_"], resolved["pruner"]["_target_"]):
         sampler, _ = search_parts(resolved)
+        require_objectives(sampler, len(definition.directions))
         make_sampler(sampler, definition.seed, 0, definition.space)
 
 
@@ -117,16 +118,6 @@ def _check_in_turn(overrides: Sequence[str]) -> None:
         typed = [one for one in overrides if one.partition("=")[0].startswith(key) and one.partition("=")[2] != off]
         if typed:
             raise UserError(f"{typed[0]} compares curves of one environment, and this study has several: leave it out")
-
-
-def _check_several(resolved: JsonDict, overrides: Sequence[str]) -> None:
-    """Refuses what goes by one score only, where it was asked for; by default it is off."""
-    for key, default in (("pruner", "none"), ("study.num_race_seeds", "0"), ("study.baselines", "default")):
-        typed = [one for one in overrides if one.partition("=")[0] == key and one.partition("=")[2] != default]
-        if typed:
-            raise UserError(f"{typed[0]} goes by one score, and study.metric names several objectives; leave it out")
-    with quiet_optuna():
-        require_objectives(build_node("sampler", {**resolved["sampler"], "_partial_": True}), 2)
 
 
 def _check_ends(definition: StudyDefinition) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 from note_rl.support.spelling import nearest
 from tuner.commands.study_result import StudyResult
 from tuner.errors import UserError
+from tuner.results.features import chosen
 from tuner.results.records import STAGES, RunRecord, StudySummary
 from tuner.runs.folders import CONFIG_FILE, has_run, read_config, read_run
 from tuner.runs.functions import is_function
@@ -127,8 +128,7 @@ def _storage_of(folder: Path) -> str:
 
 
 def _winners(store: StudyStore, summary: StudySummary) -> tuple[Winner, ...]:
-    chosen = [summary.winner_label] if summary.winner_label else []
-    labels = dict.fromkeys([*chosen, *summary.front])
+    labels = chosen(summary).labels
     if summary.is_sweep:
         runs = {run.label: run for run in summary.runs if run.label in labels}
         return tuple(Winner(label, dict(runs[label].params), _config_in(runs[label])) for label in labels)

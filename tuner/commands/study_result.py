@@ -33,12 +33,12 @@ _MOST_LISTED = 5
 
 @dataclass(frozen=True)
 class StudyResult:
-    """A study, finished or not. Of a sweep the winner is its best job; of several objectives there is a front.
+    """A study, finished or not. Of a sweep the winner is its best job; with more objectives, more is chosen.
 
     Attributes:
         summary: Everything known of it, every run included.
         folder: Its files.
-        winners: The configuration it chose; of several objectives the front, the best in score first. None yet: empty.
+        winners: What it chose, the best in score first; of one objective that is one. None yet: empty.
         trust: Modules outside of `tuner` that the study may name.
     """
 
@@ -75,7 +75,7 @@ class StudyResult:
 
     @property
     def winner(self) -> Winner:
-        """What was chosen: its label, its values by config path, its whole config; of a front the best in score.
+        """What was chosen: its label, its values by config path, its whole config; of more than one the best in score.
 
         Raises:
             UserError: Nothing is chosen yet.
@@ -124,7 +124,7 @@ class StudyResult:
 
     @property
     def others(self) -> tuple[Winner, ...]:
-        """Of several objectives, the members of the front besides the winner."""
+        """What was chosen besides the winner, where there is more than one objective."""
         return self.winners[1:]
 
     @property

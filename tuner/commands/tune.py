@@ -24,6 +24,7 @@ from tuner.executors.building import make_executor, warm_up
 from tuner.features import parts
 from tuner.reporting import FinalTable, write_page
 from tuner.reporting.features import InReporting
+from tuner.results.features import chosen
 from tuner.results.findings import Finding
 from tuner.results.insights.failures import failed_runs
 from tuner.results.records import EVOLVE
@@ -155,7 +156,7 @@ def typed_config_dir() -> Path | None:
 def _write_outputs(
     definition: StudyDefinition, store: StudyStore, overrides: Sequence[str], config_dir: str | Path | None
 ) -> TuneResult:
-    """Writes down how to train the winner again, two ways; of several objectives, every member of the front too.
+    """Writes down how to train the winner again, two ways; every one of them, if the study chose more than one.
 
     Of several environments, in the first one, and a file for each of the others.
     """
@@ -172,7 +173,7 @@ def _write_outputs(
     store.keep_fact(definition.name, "default", configs.command(default))
     folder = definition.study_folder
     summary = summarise(store, definition.name, folder, thorough=True)
-    found = (_winner(definition, store, label) for label in summary.front)
+    found = (_winner(definition, store, label) for label in chosen(summary).labels)
     others = tuple(member for member in found if member is not None and member.label != winner.label)
     for member, name in ((winner, "winner"), *((one, _file_name(one.label)) for one in (winner, *others) if others)):
         _write_experiment(definition, configs, member, name)
@@ -236,9 +237,10 @@ def _show(result: TuneResult, storage: str, console: Console, told: Container[st
     for sentence in (result.verdict.sentence, *result.verdict.details, *notes):
         console.print(escape(sentence), highlight=False)
     lines = _commands(result, storage)
-    others = [label for label in result.summary.front if label != result.summary.winner_label]
+    choice = chosen(result.summary)
+    others = [label for label in choice.labels if label != result.summary.winner_label]
     if others:
-        lines["the others of the front, in the place of winner"] = " ".join(map(_file_name, others))
+        lines[f"the others of {choice.name}, in the place of winner"] = " ".join(map(_file_name, others))
     there = list(result.summary.environments)[1:]
     if there:
         configs = TrainingConfigs(result.overrides, result.config_dir)
@@ -256,7 +258,7 @@ def _show(result: TuneResult, storage: str, console: Console, told: Container[st
 def _commands(result: TuneResult, storage: str) -> dict[str, str]:
     """What to type next; first what the verdict advises."""
     summary = result.summary
-    whom = f"{summary.winner_label}, the best in score," if summary.front else "the winner"
+    whom = chosen(summary).best
     own = next(
         (
             run.folder

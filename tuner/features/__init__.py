@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, cast
 FEATURES: Final = (
     "ablation",
     "interactions",
+    "objectives",
 )
 """A line for each, in the order in which they are shown."""
 

@@ -18,6 +18,8 @@ class InReporting:
 
     Attributes:
         figures: By id of its place in the page.
+        result_figures: The same, of what came out.
+        result_sections: Of the page, behind the comparison of winner and default.
         search_sections: Of the page, before those of the search.
         parameter_sections: Of the page, behind the importances of parameters.
         printed: By `tuner report`, behind the verdict; text is printed as it is.
@@ -25,6 +27,8 @@ class InReporting:
     """
 
     figures: Callable[[StudySummary], Mapping[str, JsonDict]] = nothing
+    result_figures: Callable[[StudySummary], Mapping[str, JsonDict]] = nothing
+    result_sections: Callable[[StudySummary, Verdict], Iterable[Html]] = nothing
     search_sections: Callable[[StudySummary, Verdict], Iterable[Html]] = nothing
     parameter_sections: Callable[[StudySummary, Verdict], Iterable[Html]] = nothing
     printed: Callable[[StudySummary], Iterable[RenderableType]] = nothing

@@ -16,7 +16,6 @@ from tuner.reporting.figures import scores as figures
 from tuner.reporting.figures import study as study_figures
 from tuner.reporting.markup import Html, join, tag
 from tuner.reporting.sections import effort as effort_sections
-from tuner.reporting.sections import front as front_section
 from tuner.reporting.sections import parameters as parameter_sections
 from tuner.reporting.sections import population as population_section
 from tuner.reporting.sections import results as sections
@@ -104,7 +103,7 @@ def make_figures(summary: StudySummary, found: Verdict) -> dict[str, JsonDict]:
     """Id of its place in the page -> figure; those that there is nothing to draw for are left out."""
     drawings = {
         "comparison-figure": figures.comparison_figure(summary, found) if found.winner else None,
-        "front-figure": study_figures.front_figure(summary),
+        **{name: drawing for part in parts(InReporting) for name, drawing in part.result_figures(summary).items()},
         "history-figure": figures.history_figure(summary),
         "curves-figure": figures.curves_figure(summary),
         "parallel-figure": study_figures.parallel_figure(summary),
@@ -124,13 +123,13 @@ def make_figures(summary: StudySummary, found: Verdict) -> dict[str, JsonDict]:
 
 
 def _main(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) -> Html:
-    one_winner = not summary.others and not summary.is_sweep
-    parts = [
+    one_score = not summary.others and not summary.is_sweep
+    body = [
         sections.header(summary),
         sections.verdict_section(found),
-        sections.comparison_section(summary, found) if one_winner else "",
+        sections.comparison_section(summary, found) if one_score else "",
         environments_section(summary) if summary.environments else "",
-        front_section.front_section(summary) if summary.others else "",
+        *(section for part in parts(InReporting) for section in part.result_sections(summary, found)),
         *_searched(summary, found, drawings),
         sections.trials_section(summary),
         effort_sections.failures_section(summary),
@@ -139,7 +138,7 @@ def _main(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) 
         effort_sections.about_section(summary),
         effort_sections.footer(),
     ]
-    return tag("main", join(parts))
+    return tag("main", join(body))
 
 
 def _searched(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) -> list[Html]:

@@ -6,6 +6,8 @@ from enum import Enum, Flag, auto
 from typing import Any
 
 from tuner.features import nothing, parts
+from tuner.results.findings import Verdict
+from tuner.results.protocol import StudySettings
 from tuner.results.records import Fact, RunRecord, Scalar, StudySummary
 
 
@@ -56,6 +58,27 @@ class RunColumn:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """What a study has chosen, and what that is called where people read of it.
+
+    Attributes:
+        labels: Of configurations, the winner first; none while nothing is chosen.
+        name: All of it.
+        mark: What it means that one of them is marked.
+        member: One of them.
+        best: The winner among them.
+        remark: About the winner, behind which its command line stands; empty: there is nothing to say.
+    """
+
+    labels: tuple[str, ...]
+    name: str = "the winner"
+    mark: str = "the winner"
+    member: str = "The winner of the study."
+    best: str = "the winner"
+    remark: str = ""
+
+
+@dataclass(frozen=True)
 class InResults:
     """What a feature adds to the results of a study.
 
@@ -64,12 +87,20 @@ class InResults:
         stages: Of runs behind the study, which are no part of its result.
         columns: Of the tables of runs, behind the score.
         sentences: Behind those of the verdict on the winner.
+        check: Refuses sizes of a study that do not fit together, by a `UserError`.
+        choice: What a study has chosen, where that is not one winner.
+        verdict: In place of that on a winner, where the study is of another kind.
+        special: What a study is that has no one winner for one environment by one score, in words; empty: it has one.
     """
 
     facts: tuple[Fact[Any], ...] = ()
     stages: tuple[str, ...] = ()
     columns: Callable[[StudySummary], Iterable[RunColumn]] = nothing
     sentences: Callable[[StudySummary], Iterable[str]] = nothing
+    check: Callable[[StudySettings], object] = nothing
+    choice: Callable[[StudySummary], Choice | None] = nothing
+    verdict: Callable[[StudySummary], Verdict | None] = nothing
+    special: Callable[[StudySummary], str] = nothing
 
 
 def all_facts() -> Iterator[Fact[Any]]:
@@ -80,3 +111,24 @@ def all_facts() -> Iterator[Fact[Any]]:
 def stages_behind() -> tuple[str, ...]:
     """The stages behind a study, of all features."""
     return tuple(stage for part in parts(InResults) for stage in part.stages)
+
+
+def check_settings(settings: StudySettings) -> None:
+    """Refuses what a feature makes of them.
+
+    Raises:
+        UserError: Some of them do not fit together.
+    """
+    for part in parts(InResults):
+        part.check(settings)
+
+
+def chosen(summary: StudySummary) -> Choice:
+    """What a study has chosen."""
+    found = next(filter(None, (part.choice(summary) for part in parts(InResults))), None)
+    return found or Choice(() if summary.winner_label is None else (summary.winner_label,))
+
+
+def special(summary: StudySummary) -> str:
+    """Why a study has no one winner for one environment by one score; empty: it has one, if it has come so far."""
+    return next(filter(None, (part.special(summary) for part in parts(InResults))), "")

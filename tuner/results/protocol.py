@@ -118,8 +118,7 @@ class StudySettings:
 
     Attributes:
         metric: Name of the metric, see `tuner.results.objective`.
-        others: Names of further objectives. With any, the study has a front in place of a winner; nothing is raced and
-            nothing is pruned, as these go by one score.
+        others: Names of further objectives. With any, nothing is raced and nothing is pruned, as these go by one score.
         num_trials: Configurations screened: a total, not more on top of what there is.
         num_race: Best configurations that are raced; None: the square root of their number, but no more than 8 and no
             fewer than are confirmed.
@@ -198,10 +197,6 @@ class StudySettings:
             raise UserError(f"study.steps_per_second={self.steps_per_second} must be above 0, or null")
         if self.over_seeds not in AGGREGATES:
             raise UserError(f"study.over_seeds={self.over_seeds} must be {' or '.join(AGGREGATES)}")
-        if self.others and self.num_race_seeds:
-            raise UserError("study.num_race_seeds must be 0 with several objectives: a race goes by one score")
-        if self.others and self.baselines:
-            raise UserError("study.baselines goes by one score, and study.metric names several: leave it out")
         if self.num_race is not None and self.num_race_seeds and self.num_race < self.num_candidates:
             raise UserError(
                 f"study.num_race={self.num_race} must not be below study.num_candidates={self.num_candidates}: "

@@ -188,8 +188,8 @@ class StudySummary:
         agent: name of the algorithm.
         backend: torch or keras.
         runs: of all stages, in the order they were started.
-        winner_label: label of the configuration the study chose; None while nothing is chosen. With several objectives
-            the member of the front with the best score.
+        winner_label: label of the configuration the study chose, of more than one that with the best score; None while
+            nothing is chosen.
         default_label: label of the untuned configuration in the test stage.
         importances: configuration path -> importance, any scale.
         importance_null: configuration path -> the importance, on the same scale, that chance alone may reach.
@@ -204,7 +204,6 @@ class StudySummary:
         study_command: command line that the study was started with.
         maximised: whether higher values of the metric are better.
         others: what is optimised besides the metric.
-        front: with several objectives, labels of the configurations that no other one beats in all of them.
         is_sweep: jobs of a Hydra sweep, which has no stages: each configuration ran once.
         space: configuration path -> what was drawn from, in words.
         scales: configuration path -> how values were spread, "linear", "log", "one_minus" (the distance to 1 by its
@@ -241,7 +240,6 @@ class StudySummary:
     importance_over_time: tuple[Importances, ...] = ()
     maximised: bool = True
     others: tuple[Objective, ...] = ()
-    front: tuple[str, ...] = ()
     is_sweep: bool = False
     space: Mapping[str, str] = field(default_factory=dict)
     scales: Mapping[str, str] = field(default_factory=dict)
@@ -301,6 +299,7 @@ class Fact(Generic[T]):
         annotation: Of what the storage keeps.
         check: Refuses what is no such thing by a `UserError`: a storage may be damaged. Its annotation holds.
         stage: In which it is kept; None: nowhere, it is worked out anew from the trials.
+        is_tracked: Whether trackers are told of it at the end of the study.
     """
 
     key: str
@@ -309,6 +308,7 @@ class Fact(Generic[T]):
     annotation: str = "Any"
     check: Callable[[Any], None] = lambda kept: None
     stage: str | None = SCREEN
+    is_tracked: bool = False
 
     def of(self, summary: StudySummary) -> T:
         """What a summary holds of it."""

@@ -40,7 +40,7 @@ def summary_from_json(text: str) -> StudySummary:
     if why is not None:
         raise ValueError(f"not a study summary that can be read: {why}")
     content = decoded(content)
-    lists = {key: tuple(content[key]) for key in ("notes", "front", "baselines") if key in content}
+    lists = {key: tuple(content[key]) for key in ("notes", "baselines") if key in content}
     made = {
         "runs": tuple(map(_run_from, content["runs"])),
         "facts": dict(_facts_from(content)),

@@ -13,7 +13,6 @@ import numpy as np
 from tuner.features import parts
 from tuner.results.features import InResults
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL, Estimate, Finding, Verdict, estimate
-from tuner.results.front_verdict import front_verdict
 from tuner.results.insights import environments, targets
 from tuner.results.insights.failures import failed_tests, kinds_of
 from tuner.results.insights.noise import Noise, seed_noise
@@ -40,8 +39,8 @@ def _judged(summary: StudySummary) -> Verdict:
     label = summary.winner_label
     if label is None and not any(run.complete for run in summary.stage(summary.first_stage)):
         return _without_result(summary)
-    if summary.others:
-        return front_verdict(summary)
+    if (found := next(filter(None, (part.verdict(summary) for part in parts(InResults))), None)) is not None:
+        return found
     if summary.is_sweep:
         return sweep_verdict(summary)
     test_runs = summary.stage(TEST)

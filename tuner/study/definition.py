@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tuner.errors import UserError
+from tuner.results.features import check_settings
 from tuner.results.objective import SECONDS, Metric, TargetMetric, make_metric, make_others, missing_points
 from tuner.results.protocol import StudySettings
 from tuner.results.records import EVOLVE, SCREEN, Objective, RunRecord, Scalar
@@ -105,6 +106,7 @@ class StudyDefinition:
             raise UserError(f"study.name={self.name[:20]}... is too long for a folder: {_LONGEST_NAME} bytes at most")
         metric = make_metric(self.settings.metric)
         make_others(self.settings.others, self.settings.metric)
+        check_settings(self.settings)
         if self.settings.evolution is not None:
             if isinstance(metric, TargetMetric):
                 raise UserError(

@@ -11,11 +11,12 @@ from tuner.results.records import CONFIRM, EVOLVE, RACE, SCREEN, TEST
 from tuner.results.wording import format_number, format_seconds, join_words
 from tuner.study.budget import affordable_trials, seconds_too_many
 from tuner.study.definition import StudyDefinition
+from tuner.study.features import why_unpruned
 from tuner.study.space.describing import describe_values
 from tuner.study.space.space import Space
 from tuner.study.storage import store as attributes
 from tuner.study.storage.reading import read_records
-from tuner.study.storage.store import StudyStore
+from tuner.study.storage.store import StudyStore, describe
 from tuner.support.columns import in_columns
 
 _WIDTH_OF_COUNTS = 11
@@ -84,7 +85,9 @@ def describe_plan(
         for plan in plan_stages(settings, definition.seed, total_steps)
     ]
     framework = f" ({definition.backend})" if definition.backend else ""
-    prunes = prunes and not (definition.others or definition.environments) and settings.evolution is None
+    prunes = (
+        prunes and not why_unpruned(describe(definition)) and settings.evolution is None and not definition.environments
+    )
     prunes = prunes and num_trials > settings.pruning.min_trials
     points = settings.pruning.points(definition.num_points) if prunes else []
     parts = (

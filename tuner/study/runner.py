@@ -11,6 +11,7 @@ from optuna.pruners import BasePruner, NopPruner
 from optuna.samplers import TPESampler
 
 from tuner.executors.base import Executor
+from tuner.features import parts
 from tuner.results.features import stages_behind
 from tuner.results.protocol import stage_seeds
 from tuner.results.records import (
@@ -27,9 +28,7 @@ from tuner.results.records import (
 from tuner.results.scales import ScoreScale, check_scale
 from tuner.results.selection import (
     MIN_RACE_SEEDS,
-    choose_candidates,
-    choose_front,
-    choose_spread,
+    WinnerSelection,
     choose_winner,
     rank_entrants,
     survivors,
@@ -41,6 +40,7 @@ from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.dispatch import Dispatcher, Stage
 from tuner.study.end_rules import TrialEndRules
 from tuner.study.errors import StudyError
+from tuner.study.features import InStudy, Selection, why_unpruned
 from tuner.study.guard import further_trials
 from tuner.study.population.registry import PopulationRegistry, SegmentJudge
 from tuner.study.probing import PROBE, run_probe
@@ -53,7 +53,7 @@ from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import Ownership, refuse_another
 from tuner.study.storage.reading import read_records
 from tuner.study.storage.retries import STORAGE_ERRORS, StorageLostError, explained
-from tuner.study.storage.store import StudyStore, begin_or_continue, name_objectives, scales_of
+from tuner.study.storage.store import StudyStore, begin_or_continue, describe, name_objectives, scales_of
 from tuner.study.summary import summarise
 from tuner.study.watching.listener import StudyListener
 
@@ -83,8 +83,9 @@ class StudyRunner:
         self._store = store
         self._executor = executor
         self._make_sampler = make_sampler
-        unpruned = pruner is None or definition.others or definition.environments
-        self._pruner = NopPruner() if unpruned or pruner is None else pruner  # by one value, at points of one curve
+        self._pruner = NopPruner() if pruner is None or why_unpruned(describe(definition)) else pruner
+        selections = (part.selection(definition) for part in parts(InStudy))
+        self._selection: Selection = next(filter(None, selections), WinnerSelection(definition.settings.over_seeds))
         self._listener = listener or StudyListener()
         self._interrupts = Interrupts(store)
         self._began = time.monotonic()
@@ -175,18 +176,18 @@ class StudyRunner:
         self._run_seeds(dispatcher, TEST, [*compared, *known], settings.num_test_seeds)
 
     def _select(self, screen: optuna.Study, dispatcher: Dispatcher) -> list[Candidate]:
-        """Screens, races and confirms: the winner, of several objectives the front."""
+        """Screens, races and confirms: the winner, or all that the study chooses."""
         settings = self._definition.settings
         screened = self._screen(screen, dispatcher)
         candidates = self._race(screen, dispatcher, screened)
         confirmed = self._run_seeds(
             dispatcher, CONFIRM, self._candidates(screen, candidates), settings.num_select_seeds
         )
-        winners = self._choose(confirmed, candidates)
+        winners = self._selection.chosen(confirmed, candidates)
         if not winners:
             raise self._nothing_confirmed()
-        if self._definition.others:
-            screen.set_user_attr(attributes.FRONT, [winner.label for winner in winners])
+        for key, kept in self._selection.kept(winners).items():
+            screen.set_user_attr(key, kept)
         screen.set_user_attr(attributes.WINNER, winners[0].label)
         return self._candidates(screen, winners)
 
@@ -214,25 +215,14 @@ class StudyRunner:
         study.set_user_attr(attributes.WINNER, chosen[0].label)
         return chosen
 
-    def _choose(self, confirmed: tuple[RunRecord, ...], candidates: tuple[RunRecord, ...]) -> tuple[RunRecord, ...]:
-        """The winner; of several objectives all candidates that no other one beats."""
-        others, over_seeds = self._definition.others, self._definition.settings.over_seeds
-        if others:
-            return choose_front(confirmed, candidates, others, over_seeds)
-        winner = choose_winner(confirmed, candidates, over_seeds)
-        return () if winner is None else (winner,)
-
     def _race(
         self, screen: optuna.Study, dispatcher: Dispatcher, screened: tuple[RunRecord, ...]
     ) -> tuple[RunRecord, ...]:
         """Who is to be confirmed, best first: the best of the screening stage, after a race if there is to be one."""
         settings = self._definition.settings
-        if self._definition.others:
-            entrants = choose_spread(screened, self._definition.others, settings.num_candidates)
-        else:
-            entrants = choose_candidates(
-                screened, settings.num_entrants if settings.num_race_seeds else settings.num_candidates
-            )
+        entrants = self._selection.entrants(
+            screened, settings.num_entrants if settings.num_race_seeds else settings.num_candidates
+        )
         if not entrants:
             num = len(screened)
             raise StudyError(
@@ -262,7 +252,8 @@ class StudyRunner:
         runs = self._in_environments(registry)
         if registry.num_open or registry.num_entered < registry.total:
             study.set_user_attr(attributes.WINNER, None)  # more trials may bring another
-            study.set_user_attr(attributes.FRONT, [])
+            for key, nothing in (item for part in parts(InStudy) for item in part.undecided.items()):
+                study.set_user_attr(key, nothing)
         self._listener.on_stage(SCREEN, registry.total, (*registry.records(), *self._records(LATER_STAGES)))
         if registry.num_entered > definition.settings.num_trials:
             self._listener.on_note(

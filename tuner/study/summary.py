@@ -24,7 +24,7 @@ from tuner.results.records import (
 )
 from tuner.results.wording import counted, join_words
 from tuner.study.definition import DEFAULT_LABEL
-from tuner.study.features import InStudy
+from tuner.study.features import InStudy, why_unpruned
 from tuner.study.importance import PERMUTATIONS, importances, over_time
 from tuner.study.population.knobs import Schedule
 from tuner.study.sampling.pruning import decisions_from_json, describe_decisions
@@ -40,7 +40,6 @@ from tuner.study.sweep.study import SWEEP_FOLDER, best_jobs, home_of_sweep
 from tuner.trial.messages import JsonDict
 
 _ON_ONE_SCALE = "mean over environments (0: random policy, 1: good policy)"
-SEVERAL = "with several objectives a run that is behind in one may be ahead in another"
 IN_TURN = "environments are trained in one after the other, and a run that is behind in one may be ahead in the next"
 NOT_REPEATABLE = "With several at a time the order of their ends, and so the search, is not exactly repeatable."
 
@@ -92,7 +91,6 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         retrain_command=str(facts.get("retrain", "")),
         default_command=str(facts.get("default", "")),
         others=others,
-        front=tuple(screen.user_attrs.get(attributes.FRONT, ())),
         static_label=screen.user_attrs.get(attributes.STATIC),
         baselines=tuple(screen.user_attrs.get(attributes.BASELINES, ())),
         starts=_starts(screen),
@@ -100,6 +98,7 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         seconds=float(screen.user_attrs.get(attributes.SECONDS, 0.0)),
         facts={
             **dict(_kept_facts(store, name)),
+            **_seen(screen),
             **(_worked_out(screen, definition["space"]) if thorough and not evolves else {}),
         },
         environments=environments,
@@ -137,7 +136,13 @@ def _kept_facts(store: StudyStore, name: str) -> Iterator[tuple[str, object]]:
     for fact in all_facts():
         study = None if fact.stage is None else store.find(name, fact.stage)
         if study is not None and fact.key in study.user_attrs:
-            yield fact.key, fact.read(study.user_attrs[fact.key])
+            found = fact.read(study.user_attrs[fact.key])
+            if found != fact.default:
+                yield fact.key, found
+
+
+def _seen(study: optuna.Study) -> dict[str, object]:
+    return {key: fact for part in parts(InStudy) for key, fact in part.seen(study).items()}
 
 
 def _worked_out(study: optuna.Study, space: JsonDict, maximised: bool = True) -> dict[str, object]:
@@ -167,7 +172,7 @@ def own_home(store: StudyStore, name: str, typed: Path) -> Path:
 
 
 def _summarise_sweep(study: optuna.Study, thorough: bool) -> StudySummary:
-    """A sweep has no stages: the winner is its best job, of several objectives all that no other job beats."""
+    """A sweep has no stages: the winner is its best job, if it has one objective."""
     maximised, *others = (direction is StudyDirection.MAXIMIZE for direction in study.directions)
     names = other_objectives(study)
     best = best_jobs(study)
@@ -184,12 +189,11 @@ def _summarise_sweep(study: optuna.Study, thorough: bool) -> StudySummary:
         winner_label=labels[best[0].number] if best and not others else None,
         importances=found.shares,
         importance_null=found.null,
-        facts=_worked_out(study, space, maximised) if thorough else {},
+        facts={**_seen(study), **(_worked_out(study, space, maximised) if thorough else {})},
         notes=_order_note(study),
         seconds=(max(ended) - min(started)).total_seconds() if started and ended else 0.0,
         maximised=maximised,
         others=tuple(Objective(name, name, up) for name, up in zip(names, others, strict=True)),
-        front=tuple(labels[job.number] for job in best) if others else (),
         is_sweep=True,
     )
 
@@ -244,8 +248,8 @@ def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> 
     if attributes.RUNGS in study.user_attrs:
         rungs = study.user_attrs[attributes.RUNGS]
         notes.append(describe_decisions(decisions_from_json(rungs["decisions"]), rungs["num_trials"]))
-    elif definition.get("others"):
-        notes.append(f"Nothing was pruned or raced: {SEVERAL}.")
+    elif why := why_unpruned(definition):
+        notes.append(why)
     elif definition.get("environments"):
         notes.append(f"Nothing was pruned: {IN_TURN}.")
     else:
@@ -299,7 +303,7 @@ class Winner:
 
 
 def find_winner(store: StudyStore, name: str, label: str | None = None) -> Winner | None:
-    """The winner of a study, or of several objectives the member of the front with that label; None if there is none.
+    """The winner of a study, or the configuration with that label; None if there is none.
 
     Args:
         store: Where the study is kept.

@@ -9,7 +9,11 @@ import note_rl
 import tuner
 from tuner.features import FEATURES
 
-WORDS = {"ablation": r"ablat", "interactions": r"interaction"}
+WORDS = {
+    "ablation": r"ablat",
+    "interactions": r"interaction",
+    "objectives": r"\b(the|a|its|each|of) fronts?\b(?! of)|\bfront[-_]|_front\b|pareto|unbeaten|several objectives",
+}
 """By feature: what names it in the source."""
 MOST_FILES = 3
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from tuner.reporting.elements import copied_command, figure, note, number_cell, reason, section, table, text_cell
 from tuner.reporting.markup import Html, join, tag
 from tuner.reporting.thinning import MOST_ROWS
+from tuner.results.features import chosen
 from tuner.results.findings import Finding
 from tuner.results.insights.effort import costs, ended_by_themselves, expected_best, machines
 from tuner.results.insights.failures import failure_kinds
@@ -120,8 +121,8 @@ def reproduce_section(summary: StudySummary) -> Html:
     """The command that trains the winner again, and the one that runs the study again."""
     parts: list[str] = []
     if summary.retrain_command:
-        if summary.front:
-            parts += [note(f"{summary.winner_label}, which has the best score of the front:")]
+        if remark := chosen(summary).remark:
+            parts += [note(remark)]
         elif _keeps_default(summary):
             if summary.default_command:
                 words = "The verdict keeps the default configuration, which this trains:"

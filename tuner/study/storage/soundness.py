@@ -39,7 +39,6 @@ _STUDY = {
     "scales": "dict[str, dict[str, float]]",
     "winner": "str | None",
     "baselines": "list[str]",
-    "front": "list[str]",
     "seconds": "float",
     "closed": "dict[str, int | float | None]",
     "rungs": "dict[str, Any]",

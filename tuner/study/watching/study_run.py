@@ -7,7 +7,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from tuner.results.columns import columns
-from tuner.results.features import ShownIn
+from tuner.results.encoding import encoded
+from tuner.results.features import ShownIn, all_facts
 from tuner.results.records import SCREEN, STAGES, RunRecord, StudySummary
 from tuner.results.verdict import verdict
 from tuner.study.definition import StudyDefinition
@@ -105,8 +106,7 @@ class StudyRunListener(StudyListener):
         }
         if found.optimism is not None:
             content["selection_optimism"] = found.optimism
-        if summary.front:
-            content["front"] = list(summary.front)
+        content |= {fact.key: encoded(fact.of(summary)) for fact in all_facts() if fact.is_tracked and fact.of(summary)}
         if summary.importances:
             content["importances"] = importance_table(summary)
         self._finish(0, content)

@@ -16,13 +16,14 @@ from tests.tuner.reporting.summaries import run
 from tests.tuner.studies import ControllerDied, FakeExecutor, Script, journal, learn, run_study
 from tests.tuner.study.test_study import check_complete
 from tuner.errors import UserError
+from tuner.features.objectives.facts import FRONT
+from tuner.features.objectives.figure import front_figure
+from tuner.features.objectives.front import front_of
+from tuner.features.objectives.selection import FrontSelection
+from tuner.features.objectives.verdict import front_members
 from tuner.reporting import FinalTable, write_page
-from tuner.reporting.figures.study import front_figure
-from tuner.results.front_verdict import front_members
-from tuner.results.insights.front import front_of
 from tuner.results.objective import make_others, other_values
 from tuner.results.records import Objective, RunRecord, StudySummary
-from tuner.results.selection import choose_front, choose_spread
 from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.results.verdict import verdict
 from tuner.study import StudyStore
@@ -76,16 +77,16 @@ def test_the_front_is_chosen_by_means_over_confirmation_seeds() -> None:
         *(measured("trial 2", score, 4.5, "confirm", seed) for seed, score in enumerate((12.0, 13.0))),  # beaten by 1
         *(measured("trial 3", score, 9.0, "confirm", seed) for seed, score in enumerate((90.0, None))),  # half crashed
     ]
-    front = choose_front(confirmed, screened, TIME)
+    front = FrontSelection(TIME).chosen(confirmed, screened)
     assert [one.label for one in front] == ["trial 3", "trial 0", "trial 1"]  # 3: (90 + the worst, 10) / 2 = 50
-    worst = choose_front(confirmed, screened, TIME, "worst")
+    worst = FrontSelection(TIME, "worst").chosen(confirmed, screened)
     assert [one.label for one in worst] == ["trial 1"]  # 12 in 4 s; the others have a seed with 10 or less, and slower
-    assert choose_front([measured("trial 0", None, 1.0, "confirm")], screened, TIME) == ()
+    assert FrontSelection(TIME).chosen([measured("trial 0", None, 1.0, "confirm")], screened) == ()
 
 
 def test_candidates_are_spread_over_the_front() -> None:
     screened = [measured(f"trial {n}", float(n), float(n)) for n in range(9)] + [measured("trial 9", 1.0, 9.0)]
-    assert [one.number for one in choose_spread(screened, TIME, 3)] == [8, 0, 4]
+    assert [one.number for one in FrontSelection(TIME).entrants(screened, 3)] == [8, 0, 4]
 
 
 # Studies
@@ -99,9 +100,9 @@ def test_a_study_ends_with_a_tested_front(tmp_path: Path) -> None:
     confirmed = {one.label for one in summary.stage("confirm")}
     assert len(confirmed) == 3
     assert confirmed <= {f"trial {n}" for n in screen_front} or len(screen_front) < 3
-    assert summary.front
-    assert set(summary.front) <= confirmed
-    assert {one.label for one in summary.stage("test")} == {*summary.front, "default"}
+    assert FRONT.of(summary)
+    assert set(FRONT.of(summary)) <= confirmed
+    assert {one.label for one in summary.stage("test")} == {*FRONT.of(summary), "default"}
     assert summary.stage("race") == ()
     assert not any(one.outcome is Outcome.PRUNED for one in summary.runs)
     assert any("Nothing was pruned or raced" in note for note in summary.notes)
@@ -132,7 +133,7 @@ def test_a_controller_that_dies_loses_nothing(tmp_path: Path) -> None:
     summary = run_study(tmp_path, FakeExecutor(2, timed), **SEVERAL)
     assert len({(one.stage, one.number) for one in summary.runs}) == len(summary.runs)
     assert all(one.outcome is not None for one in summary.runs)
-    assert summary.front
+    assert FRONT.of(summary)
 
 
 def test_going_on_with_other_objectives_is_refused(tmp_path: Path) -> None:
@@ -151,7 +152,7 @@ def front_study() -> Iterator[RunRecord]:
 
 def test_the_verdict_names_the_front_and_who_beats_the_default(tmp_path: Path) -> None:
     summary = StudySummary("s", "final score", "E-v0", "dqn", "torch", tuple(front_study()), "trial 1", others=TIME)
-    summary = replace(summary, front=("trial 1", "trial 0"))
+    summary = replace(summary, facts={FRONT.key: ("trial 1", "trial 0")})
     assert [(one.label, one.beaten) for one in front_members(summary)] == [
         ("trial 1", False),
         ("trial 0", False),
@@ -183,7 +184,7 @@ def test_a_spread_over_a_wider_front_is_not_called_the_front() -> None:
         for label, (score, seconds) in chosen.items()
     ]
     summary = StudySummary("s", "final", "E-v0", "dqn", "torch", (*screened, *later), "trial 5", others=TIME)
-    summary = replace(summary, front=("trial 5", "trial 3", "trial 1"))
+    summary = replace(summary, facts={FRONT.key: ("trial 5", "trial 3", "trial 1")})
     found = verdict(summary)
     assert found.sentence.startswith(
         "5 of 6 complete trials were unbeaten in score (higher is better) and seconds (lower is better) in screening; "
@@ -210,10 +211,10 @@ def test_a_list_of_metrics_is_tuned_and_every_member_of_the_front_can_be_trained
     result = api.tune([*INLINE, "study.metric=[final,steps_to_20]", "study.name=two", "pruner=none"])
     summary = result.summary
     assert [other.name for other in summary.others] == ["steps_to_20"]
-    assert summary.winner_label == summary.front[0]
+    assert summary.winner_label == FRONT.of(summary)[0]
     files = {path.stem for path in (tuner.folder / "studies/two/experiment").iterdir()}
-    assert files == {"winner", *(label.replace(" ", "-") for label in summary.front)}
-    trained = tuner("train", "--config-dir", "studies/two", f"experiment={summary.front[-1].replace(' ', '-')}")
+    assert files == {"winner", *(label.replace(" ", "-") for label in FRONT.of(summary))}
+    trained = tuner("train", "--config-dir", "studies/two", f"experiment={FRONT.of(summary)[-1].replace(' ', '-')}")
     assert trained.status == 0, trained.errors
 
 

@@ -1,8 +1,9 @@
 """The section about several objectives: what one costs in terms of the other."""
 
+from tuner.features.objectives.facts import FRONT
+from tuner.features.objectives.verdict import front_members, objectives_of
 from tuner.reporting.elements import figure, number_cell, reason, section, table, text_cell
 from tuner.reporting.markup import Html, tag
-from tuner.results.front_verdict import front_members, objectives_of
 from tuner.results.records import StudySummary
 
 
@@ -21,7 +22,7 @@ def front_section(summary: StudySummary) -> Html:
             *(number_cell(value.iqm, str(value).partition(" (")[0]) for value in member.values),
             number_cell(member.values[0].n, str(member.values[0].n)),
             text_cell("yes" if member.beaten else "no"),
-            class_="winner" if member.label in summary.front else None,
+            class_="winner" if member.label in FRONT.of(summary) else None,
         )
         for member in members
     ]

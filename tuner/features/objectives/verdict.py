@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tuner.features.objectives.facts import FRONT
+from tuner.features.objectives.front import as_losses, front_of, is_beaten
 from tuner.results.findings import Estimate, Finding, Verdict, estimate
 from tuner.results.insights.failures import failed_tests
-from tuner.results.insights.front import as_losses, front_of, is_beaten
 from tuner.results.records import CONFIRM, SCREEN, TEST, Objective, RunRecord, StudySummary
 from tuner.results.wording import counted, describe_params, join_words
 
@@ -39,10 +40,10 @@ def objectives_of(summary: StudySummary) -> tuple[Objective, ...]:
 def front_members(summary: StudySummary) -> tuple[FrontMember, ...]:
     """The front by the first objective, best first, and the default configuration behind it where it was tested."""
     stage = _latest(summary)
-    labels = [*summary.front, *([summary.default_label] if summary.stage(TEST, summary.default_label) else [])]
+    labels = [*FRONT.of(summary), *([summary.default_label] if summary.stage(TEST, summary.default_label) else [])]
     rows = {label: row for label in labels if (row := _row(summary, summary.stage(stage, label)))}
     losses = {label: _losses(summary, row) for label, row in rows.items()}
-    ordered = sorted(rows, key=lambda label: (label not in summary.front, losses[label]))
+    ordered = sorted(rows, key=lambda label: (label not in FRONT.of(summary), losses[label]))
     return tuple(
         FrontMember(label, rows[label], losses[label], is_beaten(losses[label], losses.values())) for label in ordered
     )
@@ -51,7 +52,7 @@ def front_members(summary: StudySummary) -> tuple[FrontMember, ...]:
 def front_verdict(summary: StudySummary) -> Verdict:
     """Judges a study or sweep of several objectives."""
     members = front_members(summary)
-    own = [member for member in members if member.label in summary.front]
+    own = [member for member in members if member.label in FRONT.of(summary)]
     complete = sum(run.complete for run in summary.stage(SCREEN))
     if not own:
         return Verdict(
@@ -120,7 +121,7 @@ def _described(summary: StudySummary, member: FrontMember) -> str:
 
 def _about_default(summary: StudySummary, members: Sequence[FrontMember]) -> str:
     default = next((member for member in members if member.label == summary.default_label), None)
-    if default is None or summary.default_label in summary.front:
+    if default is None or summary.default_label in FRONT.of(summary):
         return ""
     values = _described(summary, default)
     if not default.beaten:
