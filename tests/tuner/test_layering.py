@@ -75,10 +75,12 @@ HOMES = {
         "tuner/runs/build.py",
         "tuner/commands/",
         "tuner/sweeper/",
+        "tuner/features/environments/typed.py",
     ),
     "omegaconf": (
         *("tuner/cli.py", "tuner/config/", "tuner/checking/", "tuner/runs/build.py", "tuner/runs/checks.py"),
         *("tuner/commands/", "tuner/sweeper/", "tuner/features/ablation/ablate.py"),
+        "tuner/features/environments/joining.py",
     ),
     "onnx": ("note_rl/learners/",),
     "onnxruntime": ("note_rl/learners/onnx_files.py",),

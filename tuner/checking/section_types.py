@@ -12,10 +12,9 @@ from typing import Literal
 from tuner.errors import UserError, require
 from tuner.results.evolution import Evolution
 from tuner.results.features import check_settings
-from tuner.results.objective import METRICS, TargetMetric, make_metric, make_others
+from tuner.results.objective import make_metric, make_others
 from tuner.results.protocol import DEFAULT_BASELINE, Pruning, StudySettings
 from tuner.results.wording import seconds_of
-from tuner.support.names import is_folder_name
 from tuner.trial.messages import JsonDict
 
 
@@ -102,37 +101,6 @@ class StudyConfig(StudyPlace):
         make_metric(settings.metric)
         make_others(settings.others, settings.metric)
         check_settings(settings)
-        if self.environments is not None:
-            self._check_environments(settings)
-
-    def _check_environments(self, settings: StudySettings) -> None:
-        names = list(self.environments or ())
-        typed = f"env=[{','.join(map(str, names))}]"
-        if not names:
-            raise UserError(f"{typed} names no environment: list two or more, such as env=[cartpole,acrobot]")
-        if len(set(names)) == 1:
-            raise UserError(f"{typed} names one environment only: type env={names[0]}, or list another one beside it")
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise UserError(f"{typed} names {twice} twice: leave one of them out")
-        nested = next((name for name in names if not is_folder_name(name)), None)
-        if nested is not None:
-            raise UserError(f"study.environments: {nested!r} is a folder's name too: give it a plain file in env/")
-        if isinstance(make_metric(settings.metric), TargetMetric):
-            raise UserError(
-                f"study.metric={settings.metric} names a return of one environment, and there are several: type "
-                f"{', '.join(METRICS)}"
-            )
-        if settings.evolution is not None:
-            raise UserError(
-                "study=pbt compares members by returns of one environment while they train: name one, env=NAME, or "
-                "search with study=quick or study=full"
-            )
-        if settings.others:
-            raise UserError(
-                f"study.metric names several objectives, and of several environments there is one score: type "
-                f"study.metric={settings.metric}"
-            )
 
     def _baselines(self) -> Sequence[str]:
         found = [self.baselines] if isinstance(self.baselines, str) else self.baselines

@@ -11,12 +11,11 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from note_rl.errors import NoteRLError
-from tuner.checking.environments import as_typed
 from tuner.checking.explaining import parse_overrides
 from tuner.checking.features import InChecking
 from tuner.checking.section_types import StudyConfig
 from tuner.commands.baselines import KnownConfigs
-from tuner.commands.environments import define_in_all, short_name
+from tuner.commands.features import InCommands
 from tuner.config.composing import run_config_of, with_section_defaults
 from tuner.config.kinds import written
 from tuner.config.paths import flatten
@@ -60,10 +59,8 @@ def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | 
     for part in parts(InChecking):
         part.typed(definition.settings, overrides)
     check_budget(definition)
-    if definition.environments:
-        _check_in_turn(overrides)
     _check_search(definition, resolved)
-    for one in [environment.name for environment in definition.environments] or [""]:
+    for one in definition.part_names or ("",):
         _check_ends(definition.within(one))
     _check_baselines(definition)
 
@@ -110,14 +107,6 @@ def _check_unused(overrides: Sequence[str]) -> None:
                 f"{typed[0]} has no meaning with study=pbt, which draws its members at random and ends none of them "
                 "early; leave it out"
             )
-
-
-def _check_in_turn(overrides: Sequence[str]) -> None:
-    """Refuses pruners, where one was asked for: the default one is off."""
-    for key, off in (("pruner", "none"), ("study.pruning", None)):
-        typed = [one for one in overrides if one.partition("=")[0].startswith(key) and one.partition("=")[2] != off]
-        if typed:
-            raise UserError(f"{typed[0]} compares curves of one environment, and this study has several: leave it out")
 
 
 def _check_ends(definition: StudyDefinition) -> None:
@@ -183,10 +172,11 @@ def _settings_of_before(now: StudyDefinition, url: str, overrides: Sequence[str]
 
 
 def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> StudyDefinition:
+    known = (part.defined(config, overrides, config_dir) for part in parts(InCommands))
+    if (of_a_feature := next(filter(None, known), None)) is not None:
+        return of_a_feature
     resolved = resolve(config)
     study = resolved["study"]
-    if names := study.get("environments"):
-        return _define_in_all(config, overrides, config_dir, names)
     run_config = run_config_of(resolved)
 
     template = config.copy()
@@ -199,7 +189,7 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
     settings = StudyConfig(**study).settings()
     configs = KnownConfigs(run_config, config_dir)
     baselines = configs.baselines(settings.baselines)
-    parts = {part: describe_part(resolved[part]) for part in ("sampler", "pruner")}
+    described = {part: describe_part(resolved[part]) for part in ("sampler", "pruner")}
     found = StudyDefinition(
         name=study["name"] or _default_name(agent, run_config, study["size"], resolved["seed"]),
         config=run_config,
@@ -214,7 +204,7 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
         features=_of_features(resolved),
         facts={
             "command": command_line(["tuner", "tune", *overrides]),
-            **(parts if settings.evolution is None else {"sampler": _POPULATION, "pruner": ""}),
+            **(described if settings.evolution is None else {"sampler": _POPULATION, "pruner": ""}),
             **({} if _in_fixed_order(resolved["executor"]) else {BY_CHANCE: "as trials end"}),
         },
     )
@@ -224,17 +214,6 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
 def _of_features(resolved: JsonDict) -> dict[str, JsonDict]:
     """The settings of features, by their group."""
     return {name: resolved[name] for part in parts(InChecking) for name in part.sections if resolved.get(name)}
-
-
-def _define_in_all(
-    config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None, names: Sequence[str]
-) -> StudyDefinition:
-    found = define_in_all(names, define, overrides, config_dir)
-    study, is_of_function = config.study, is_function(found.config)
-    world = [short_name(names), *([] if is_of_function else [found.backend])]
-    facts = {**found.facts, "command": command_line(["tuner", "tune", *as_typed(overrides)]), "pruner": ""}
-    name = study.name or _joined(found.agent, *world, study.size, config.seed)
-    return replace(found, name=name, facts=facts)
 
 
 @contextmanager
@@ -264,10 +243,11 @@ def _in_fixed_order(executor: JsonDict) -> bool:
 
 def _default_name(agent: str, config: JsonDict, size: str, seed: int) -> str:
     world = [] if is_function(config) else [config["env"]["id"], config["backend"]["name"]]
-    return _joined(agent, *world, size, seed)
+    return joined(agent, *world, size, seed)
 
 
-def _joined(*words: str | int) -> str:
+def joined(*words: str | int) -> str:
+    """The name of a study that nobody has given one; a seed of 0 is not in it."""
     *parts, seed = words
     parts += [f"seed{seed}"] if seed else []
     return re.sub(r"[^\w.=-]+", "-", "-".join(map(str, parts)))

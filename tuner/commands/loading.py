@@ -70,7 +70,7 @@ def place_of(word: str, trust: tuple[str, ...], environment: str | None = None) 
     Args:
         word: What was typed.
         trust: Modules that a study may name.
-        environment: Which one, of a study of several; None: the first.
+        environment: Which one, where the runs of a study have parts; None: the first.
 
     Raises:
         UserError: There is no such run, or no such environment.

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tuner.checking.environments import in_environment
+from tuner.checking.features import typed_within
 from tuner.commands.preflight import admit_groups, compose_or_explain
 from tuner.commands.winner import TrainingConfigs
 from tuner.config.composing import config_loader, to_json
@@ -162,8 +162,7 @@ class StudyResult:
         if self.summary.retrain_command:
             return self._retraining[1]
         typed = shlex.split(self.summary.study_command)[2:]
-        names = list(self.summary.environments)
-        typed = in_environment(typed, names[0]) if names else typed
+        typed = typed_within(typed, next(iter(self.summary.part_names), ""))
         refuse_lookups([*typed, *map(str, winner.values.values())], self._source)
         return tuple(TrainingConfigs(typed).overrides_for(winner.config, winner.values))
 
@@ -181,7 +180,7 @@ class StudyResult:
         Args:
             label: Of the configuration, "trial 7" or "default"; None: the winner.
             seed: Of the run to take; None: the one with the highest score.
-            environment: Which one it is of, of a study of several; None: the first.
+            environment: Which one it is of, where a run has a part in each of them; None: the first.
 
         Raises:
             UserError: There is no winner yet, no such run, no checkpoint of it, or a function was tuned.
@@ -214,8 +213,8 @@ class StudyResult:
         return any(run.label == self.winner.label and _has_checkpoint(run) for run in self._runs_in(None))
 
     def _runs_in(self, environment: str | None) -> list[RunRecord]:
-        """All runs; of a study of several environments those in one of them."""
-        names = list(self.summary.environments)
+        """All runs; of runs with parts those in one environment."""
+        names = self.summary.part_names
         if environment is not None and environment not in names:
             there = did_you_mean(environment, names) or ": it is of one environment only"
             raise UserError(f"study {self.summary.name} has no environment {environment}{there}")

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from tuner.checking.environments import as_typed, in_environment
+from tuner.checking.features import typed_again, typed_within
 from tuner.commands.defining import check_study, define, search_parts
 from tuner.commands.loading import leads_to
 from tuner.commands.planning import make_plan
@@ -87,7 +87,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     except StudyStopped as stop:
         config_dir = typed_config_dir()
         options = () if config_dir is None else ("--config-dir", str(config_dir))
-        again = escape(command_line(["tuner", "tune", *options, *as_typed(overrides)]))
+        again = escape(command_line(["tuner", "tune", *options, *typed_again(overrides)]))
         console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
         return EXIT_INTERRUPTED
     _show(result, str(config.storage.url), console, told.notes)
@@ -158,12 +158,12 @@ def _write_outputs(
 ) -> TuneResult:
     """Writes down how to train the winner again, two ways; every one of them, if the study chose more than one.
 
-    Of several environments, in the first one, and a file for each of the others.
+    Of runs with parts, in the first environment, and a file for each of the others.
     """
     winner = _winner(definition, store)
     assert winner is not None, "the study came to its end"
-    names = [one.name for one in definition.environments]
-    configs = TrainingConfigs(in_environment(overrides, names[0]) if names else overrides, config_dir)
+    first, *others_there = definition.part_names or ("",)
+    configs = TrainingConfigs(typed_within(overrides, first), config_dir)
     if winner.schedule and not is_function(winner.config):
         about = f"How values change in {winner.label} of study {definition.name}. To train so, train its configuration"
         write_schedule(definition.study_folder, winner.schedule, about)
@@ -177,9 +177,9 @@ def _write_outputs(
     others = tuple(member for member in found if member is not None and member.label != winner.label)
     for member, name in ((winner, "winner"), *((one, _file_name(one.label)) for one in (winner, *others) if others)):
         _write_experiment(definition, configs, member, name)
-    for name in names[1:]:
+    for name in others_there:
         member = replace(winner, config=definition.within(name).run_config(winner.values, definition.seed))
-        there = TrainingConfigs(in_environment(overrides, name), config_dir)
+        there = TrainingConfigs(typed_within(overrides, name), config_dir)
         _write_experiment(definition, there, member, _file_in(name))
     if summary.static_label is not None and (static := _winner(definition, store, summary.static_label)) is not None:
         _write_experiment(definition, configs, static, "static")
@@ -241,7 +241,7 @@ def _show(result: TuneResult, storage: str, console: Console, told: Container[st
     others = [label for label in choice.labels if label != result.summary.winner_label]
     if others:
         lines[f"the others of {choice.name}, in the place of winner"] = " ".join(map(_file_name, others))
-    there = list(result.summary.environments)[1:]
+    there = result.summary.part_names[1:]
     if there:
         configs = TrainingConfigs(result.overrides, result.config_dir)
         for name in there:
@@ -267,7 +267,7 @@ def _commands(result: TuneResult, storage: str) -> dict[str, str]:
         ),
         "",
     )
-    where = f", in {next(iter(summary.environments))}" if summary.environments else ""
+    where = f", in {summary.part_names[0]}" if summary.part_names else ""
     keeps = result.verdict.finding is Finding.DEFAULT_AS_GOOD and summary.winner_label != summary.default_label
     first = {"train the default, as the verdict advises": result.default_command} if keeps else {}
     return {

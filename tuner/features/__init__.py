@@ -13,6 +13,7 @@ FEATURES: Final = (
     "ablation",
     "interactions",
     "objectives",
+    "environments",
 )
 """A line for each, in the order in which they are shown."""
 

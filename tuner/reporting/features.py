@@ -20,6 +20,7 @@ class InReporting:
         figures: By id of its place in the page.
         result_figures: The same, of what came out.
         result_sections: Of the page, behind the comparison of winner and default.
+        test_tables: Printed behind that of the test runs.
         search_sections: Of the page, before those of the search.
         parameter_sections: Of the page, behind the importances of parameters.
         printed: By `tuner report`, behind the verdict; text is printed as it is.
@@ -29,6 +30,7 @@ class InReporting:
     figures: Callable[[StudySummary], Mapping[str, JsonDict]] = nothing
     result_figures: Callable[[StudySummary], Mapping[str, JsonDict]] = nothing
     result_sections: Callable[[StudySummary, Verdict], Iterable[Html]] = nothing
+    test_tables: Callable[[StudySummary], Iterable[RenderableType]] = nothing
     search_sections: Callable[[StudySummary, Verdict], Iterable[Html]] = nothing
     parameter_sections: Callable[[StudySummary, Verdict], Iterable[Html]] = nothing
     printed: Callable[[StudySummary], Iterable[RenderableType]] = nothing

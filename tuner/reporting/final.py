@@ -10,7 +10,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from tuner.reporting.environment_table import environment_table
+from tuner.features import parts
+from tuner.reporting.features import InReporting
 from tuner.results.features import chosen
 from tuner.results.findings import estimate
 from tuner.results.insights.targets import reached_in_words, targets_of
@@ -30,19 +31,18 @@ class FinalTable:
     summary: StudySummary
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        parts: list[RenderableType] = []
+        tables: list[RenderableType] = []
         best = best_trials(self.summary, TOP)
         if best:
-            parts.append(_widest(self.summary, best, console, options))
+            tables.append(_widest(self.summary, best, console, options))
         if self.summary.stage(TEST):
-            parts.append(_test_table(self.summary))
-            if self.summary.environments:
-                parts.append(environment_table(self.summary))
+            tables.append(_test_table(self.summary))
+            tables += [table for part in parts(InReporting) for table in part.test_tables(self.summary)]
         failed = [run for run in self.summary.runs if run.failed]
         if failed:
-            parts.append(_failures(failed))
-        for part in parts:
-            yield part
+            tables.append(_failures(failed))
+        for table in tables:
+            yield table
             yield ""
 
 

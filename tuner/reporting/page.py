@@ -19,7 +19,6 @@ from tuner.reporting.sections import effort as effort_sections
 from tuner.reporting.sections import parameters as parameter_sections
 from tuner.reporting.sections import population as population_section
 from tuner.reporting.sections import results as sections
-from tuner.reporting.sections.environments import environments_section
 from tuner.results.columns import trials_csv
 from tuner.results.findings import Verdict
 from tuner.results.records import EVOLVE, StudySummary
@@ -128,7 +127,6 @@ def _main(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) 
         sections.header(summary),
         sections.verdict_section(found),
         sections.comparison_section(summary, found) if one_score else "",
-        environments_section(summary) if summary.environments else "",
         *(section for part in parts(InReporting) for section in part.result_sections(summary, found)),
         *_searched(summary, found, drawings),
         sections.trials_section(summary),

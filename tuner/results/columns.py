@@ -44,7 +44,6 @@ def _all(summary: StudySummary) -> list[RunColumn]:
         RunColumn("outcome", _outcome, everywhere, cells=Cells.OUTCOME),
         _field("value", everywhere, "score"),
         *(column for part in parts(InResults) for column in part.columns(summary)),
-        *(RunColumn(name, partial(_in_environment, name), _FILE) for name in summary.environments),
         *(RunColumn(name, partial(_measured, name), _FILE) for name in measures),
         *(RunColumn(other.name, partial(_measured, other.name), _PAGE | _TRACKER) for other in summary.others),
         *(RunColumn(stage, partial(_in_stage, summary, stage), _PAGE) for stage in later),
@@ -67,10 +66,6 @@ def _outcome(run: RunRecord) -> Scalar:
 def _of_descent(name: str, run: RunRecord) -> Scalar:
     found: Scalar = getattr(run.descent, name, None)
     return found
-
-
-def _in_environment(name: str, run: RunRecord) -> Scalar:
-    return next((part.value for part in run.parts if part.environment == name), None)
 
 
 def _measured(name: str, run: RunRecord) -> Scalar:

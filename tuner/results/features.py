@@ -86,7 +86,9 @@ class InResults:
         facts: What a study knows by it.
         stages: Of runs behind the study, which are no part of its result.
         columns: Of the tables of runs, behind the score.
-        sentences: Behind those of the verdict on the winner.
+        preface: Sentences before the details of any verdict.
+        sentences: Among the details of the verdict on the winner.
+        warnings: Sentences behind that of the verdict on the winner.
         check: Refuses sizes of a study that do not fit together, by a `UserError`.
         choice: What a study has chosen, where that is not one winner.
         verdict: In place of that on a winner, where the study is of another kind.
@@ -96,7 +98,9 @@ class InResults:
     facts: tuple[Fact[Any], ...] = ()
     stages: tuple[str, ...] = ()
     columns: Callable[[StudySummary], Iterable[RunColumn]] = nothing
+    preface: Callable[[StudySummary], Iterable[str]] = nothing
     sentences: Callable[[StudySummary], Iterable[str]] = nothing
+    warnings: Callable[[StudySummary], Iterable[str]] = nothing
     check: Callable[[StudySettings], object] = nothing
     choice: Callable[[StudySummary], Choice | None] = nothing
     verdict: Callable[[StudySummary], Verdict | None] = nothing

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar, cast
 
-from tuner.results.scales import ScoreScale
 from tuner.trial.messages import Outcome
 
 Scalar = bool | int | float | str | None
@@ -75,8 +74,8 @@ class RunRecord:
         host: the machine that it ran on, or ended on, if that was another one than the controller's.
         descent: where it stands in the tree of a population; None elsewhere.
         environment: of a part, the one that it is in.
-        parts: of a study of several environments its run in each of them so far, in their order, with returns for
-            `curve` and a score on the scale of the environment for `value`; those of the whole are means over them.
+        parts: of a run in more than one environment those so far, in their order, with returns for `curve` and a score
+            on the scale of the environment for `value`; those of the whole are means over them.
         times: (step, seconds of training until then) of each report, of studies in which a score goes by them.
         time_limit: seconds that runs which miss a value are scored by; 0: no score goes by it.
     """
@@ -119,7 +118,7 @@ class RunRecord:
 
     @property
     def place(self) -> str:
-        """The folder that tells how it ended; of several environments that of the one which failed, or came last."""
+        """The folder that tells how it ended; of several parts that of the one which failed, or came last."""
         telling = next((part for part in self.parts if part.failed), self.parts[-1] if self.parts else self)
         return telling.folder
 
@@ -164,19 +163,6 @@ class Importances:
 
 
 @dataclass(frozen=True)
-class OwnWinner:
-    """The winner of a study of one environment alone, with the same agent and as many steps.
-
-    Attributes:
-        study: Its name.
-        scores: (seed, return by the metric) of each of its test runs.
-    """
-
-    study: str
-    scores: tuple[tuple[int, float], ...] = ()
-
-
-@dataclass(frozen=True)
 class StudySummary:
     """Everything the tables, the verdict and the page know about a study.
 
@@ -215,8 +201,6 @@ class StudySummary:
         static_label: of a population, label of the configuration that did not change with which the winner is compared.
         random_score: mean return of a random policy; None where there is no environment to measure one in.
         code: commit of the Git repository it was started in; empty if there was none.
-        environments: name -> scale of each environment, of a study of several.
-        own_winners: name of an environment -> who won a study of it alone in the same storage.
         facts: what is known by its features, by the key of a `Fact`; nothing where that is what there is by default.
     """
 
@@ -251,8 +235,6 @@ class StudySummary:
     baselines: tuple[str, ...] = ()
     random_score: float | None = None
     default_command: str = ""
-    environments: Mapping[str, ScoreScale] = field(default_factory=dict)
-    own_winners: Mapping[str, OwnWinner] = field(default_factory=dict)
     metric: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)
 
@@ -260,6 +242,11 @@ class StudySummary:
     def first_stage(self) -> str:
         """The one in which configurations were drawn."""
         return EVOLVE if self.stage(EVOLVE) else SCREEN
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """The environments of runs that have parts, in their order; none where a run is in one."""
+        return tuple(dict.fromkeys(part.environment for run in self.runs for part in run.parts))
 
     @property
     def weights(self) -> Mapping[str, float]:
@@ -299,6 +286,7 @@ class Fact(Generic[T]):
         annotation: Of what the storage keeps.
         check: Refuses what is no such thing by a `UserError`: a storage may be damaged. Its annotation holds.
         stage: In which it is kept; None: nowhere, it is worked out anew from the trials.
+        kept_as: Its key in the storage, where that is another one.
         is_tracked: Whether trackers are told of it at the end of the study.
     """
 
@@ -308,7 +296,13 @@ class Fact(Generic[T]):
     annotation: str = "Any"
     check: Callable[[Any], None] = lambda kept: None
     stage: str | None = SCREEN
+    kept_as: str = ""
     is_tracked: bool = False
+
+    @property
+    def key_kept(self) -> str:
+        """Its key in the storage."""
+        return self.kept_as or self.key
 
     def of(self, summary: StudySummary) -> T:
         """What a summary holds of it."""

@@ -11,11 +11,9 @@ from tuner.results.records import (
     Descent,
     Importances,
     Objective,
-    OwnWinner,
     RunRecord,
     StudySummary,
 )
-from tuner.results.scales import ScoreScale
 from tuner.trial.messages import JsonDict, Outcome
 
 
@@ -46,11 +44,6 @@ def summary_from_json(text: str) -> StudySummary:
         "facts": dict(_facts_from(content)),
         "importance_over_time": tuple(Importances(**moment) for moment in content.get("importance_over_time", ())),
         "others": tuple(Objective(**other) for other in content.get("others", ())),
-        "environments": {name: ScoreScale(**scale) for name, scale in content.get("environments", {}).items()},
-        "own_winners": {
-            name: OwnWinner(one["study"], tuple((int(seed), float(score)) for seed, score in one["scores"]))
-            for name, one in content.get("own_winners", {}).items()
-        },
     }
     return StudySummary(**{**content, **lists, **made})
 

@@ -13,7 +13,7 @@ import numpy as np
 from tuner.features import parts
 from tuner.results.features import InResults
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL, Estimate, Finding, Verdict, estimate
-from tuner.results.insights import environments, targets
+from tuner.results.insights import targets
 from tuner.results.insights.failures import failed_tests, kinds_of
 from tuner.results.insights.noise import Noise, seed_noise
 from tuner.results.records import CONFIRM, EVOLVE, RACE, TEST, StudySummary
@@ -32,7 +32,8 @@ _PARTS = {
 def verdict(summary: StudySummary) -> Verdict:
     """Judges a study, finished or not."""
     found = _judged(summary)
-    return replace(found, details=(*environments.scale_sentences(summary), *found.details))
+    preface = (sentence for part in parts(InResults) for sentence in part.preface(summary))
+    return replace(found, details=(*preface, *found.details))
 
 
 def _judged(summary: StudySummary) -> Verdict:
@@ -51,7 +52,8 @@ def _judged(summary: StudySummary) -> Verdict:
     if failing := _finished_none(summary, label):
         return _winner_without_result(summary, label, failing)
     found = _tested(summary, label, scores)
-    more = [*_better_baselines(summary, scores), *targets.warnings(summary, label), *environments.warnings(summary)]
+    more = [*_better_baselines(summary, scores), *targets.warnings(summary, label)]
+    more += [sentence for part in parts(InResults) for sentence in part.warnings(summary)]
     return replace(found, sentence=" ".join([found.sentence, *more]))
 
 
@@ -75,14 +77,13 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
         details=(
             *targets.details(summary, label),
             *_parts_details(summary, label),
-            *environments.sentences(summary),
+            *(sentence for part in parts(InResults) for sentence in part.sentences(summary)),
             *_population_details(summary, label, scores),
             *_baseline_details(summary, scores),
             *_optimism_details(tuning, winner),
             *_start_details(summary, label),
             *failed_tests(summary),
             *([_noise_details(noise)[1]] if noise else []),
-            *(sentence for part in parts(InResults) for sentence in part.sentences(summary)),
         ),
         winner=winner,
         optimism=tuning.iqm - winner.iqm if tuning else None,
@@ -255,7 +256,7 @@ def _parts_details(summary: StudySummary, label: str) -> tuple[str, ...]:
         )
         if winner:
             against = f", default {estimate(default)}" if default and label != summary.default_label else ""
-            told = words.format("score" if summary.environments else "return")
+            told = words.format("score" if summary.part_names else "return")
             sentences.append(f"{told[0].upper()}{told[1:]}: {estimate(winner)}{against}.")
     return tuple(sentences)
 

@@ -174,6 +174,11 @@ class StudyDefinition:
         num_points = int(config["evaluation"]["num_points"])
         return [point / num_points for point in missing_points(steps, num_points)]
 
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """Of the environments in each of which a run has a part; none: it has no parts."""
+        return tuple(one.name for one in self.environments)
+
     def within(self, environment: str) -> "StudyDefinition":
         """The same study of one of its environments; of no name, itself."""
         if not environment:

@@ -2,14 +2,20 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 import optuna
 
 from tuner.features import nothing, parts
-from tuner.results.records import RunRecord
+from tuner.results.objective import Rescale, as_it_is
+from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import StudyDefinition
+from tuner.study.run_registry import RunRegistry
 from tuner.trial.messages import JsonDict
+
+Probe = Callable[[StudyDefinition, int], float | None]
+"""Measures a random policy; probes of different numbers leave each other alone."""
 
 
 class Selection(Protocol):
@@ -25,6 +31,16 @@ class Selection(Protocol):
         """What the storage keeps of the choice besides the winner."""
 
 
+class Studies(Protocol):
+    """The studies of a storage."""
+
+    def names(self) -> list[str]:
+        """Of all, the one with the latest activity first."""
+
+    def find(self, name: str, stage: str = SCREEN) -> optuna.Study | None:
+        """The Optuna study of a stage, or None."""
+
+
 @dataclass(frozen=True)
 class InStudy:
     """What a feature changes in a study, and what it works out from its trials.
@@ -32,20 +48,39 @@ class InStudy:
     Attributes:
         worked_out: Facts by key, for a summary that may take seconds. Given the study of the screening stage or of a
             sweep, its space as `Space.describe` gives it, and whether higher values of the first objective are better.
-        seen: Facts by key, for any summary.
+        seen: Facts by key, for any summary, given the first stage, all studies of the storage and the folder.
         selection: Who goes on, where it is not who has the best score.
         undecided: What the storage keeps of a choice by key, as it is while more trials may bring another.
         unpruned: Why no run of a study is pruned, as a sentence, given what the storage keeps as its definition; empty:
             runs may be.
         best_jobs: The best of the good jobs of a sweep by number, given the losses of each; none: the first by losses.
+        prepare: Measures what scores rest on, before the first trial, and keeps it with the first stage.
+        rescale: To what the parts of runs are scored by, as kept with the first stage; None: runs have no parts.
+        in_parts: The runs of a stage as their parts, where runs of this study have any.
+        described: What a study must not change while it goes on, by key.
+        changed: What of that is not as it was, in words, given all that is kept of before, and as it is now.
+        plan_rows: Of the plan, behind those of the space.
+        unit: What a score is besides what its metric says; empty: nothing.
     """
 
     worked_out: Callable[[optuna.Study, JsonDict, bool], Mapping[str, object]] = nothing
-    seen: Callable[[optuna.Study], Mapping[str, object]] = nothing
+    seen: Callable[[optuna.Study, Studies, Path], Mapping[str, object]] = nothing
     selection: Callable[[StudyDefinition], Selection | None] = nothing
     undecided: Mapping[str, object] = field(default_factory=dict)
     unpruned: Callable[[JsonDict], str] = nothing
     best_jobs: Callable[[Mapping[int, tuple[float, ...]]], Collection[int]] = nothing
+    prepare: Callable[[StudyDefinition, optuna.Study, Probe], object] = nothing
+    rescale: Callable[[optuna.Study], Rescale | None] = nothing
+    in_parts: Callable[[RunRegistry, StudyDefinition, Rescale], RunRegistry | None] = nothing
+    described: Callable[[StudyDefinition], JsonDict] = nothing
+    changed: Callable[[JsonDict, JsonDict], Sequence[str]] = nothing
+    plan_rows: Callable[[StudyDefinition], Sequence[tuple[str, str]]] = nothing
+    unit: Callable[[optuna.Study], str] = nothing
+
+
+def rescale_of(study: optuna.Study) -> Rescale:
+    """To what the parts of runs are scored by, as kept with the first stage of a study."""
+    return next(filter(None, (part.rescale(study) for part in parts(InStudy))), as_it_is)
 
 
 def why_unpruned(about: JsonDict) -> str:

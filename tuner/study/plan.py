@@ -6,12 +6,13 @@ from itertools import zip_longest
 from statistics import median
 
 from tuner.executors.base import Seats
+from tuner.features import parts
 from tuner.results.protocol import StagePlan, StudySettings, plan_stages
 from tuner.results.records import CONFIRM, EVOLVE, RACE, SCREEN, TEST
 from tuner.results.wording import format_number, format_seconds, join_words
 from tuner.study.budget import affordable_trials, seconds_too_many
 from tuner.study.definition import StudyDefinition
-from tuner.study.features import why_unpruned
+from tuner.study.features import InStudy, why_unpruned
 from tuner.study.space.describing import describe_values
 from tuner.study.space.space import Space
 from tuner.study.storage import store as attributes
@@ -75,7 +76,7 @@ def describe_plan(
     """Stages, runs, seeds, rungs, environment steps and estimated minutes, as text for a terminal of that width."""
     settings = definition.settings
     total_steps = definition.total_steps
-    num_parts = max(1, len(definition.environments))  # runs of a configuration on a seed
+    num_parts = max(1, len(definition.part_names))  # runs of a configuration on a seed
     run_s = None if speed is None else speed.seconds(total_steps, num_parts)
     num_trials = affordable_trials(definition, seats.count, run_s)
     stages = [
@@ -85,14 +86,12 @@ def describe_plan(
         for plan in plan_stages(settings, definition.seed, total_steps)
     ]
     framework = f" ({definition.backend})" if definition.backend else ""
-    prunes = (
-        prunes and not why_unpruned(describe(definition)) and settings.evolution is None and not definition.environments
-    )
+    prunes = prunes and not why_unpruned(describe(definition)) and settings.evolution is None
     prunes = prunes and num_trials > settings.pruning.min_trials
     points = settings.pruning.points(definition.num_points) if prunes else []
-    parts = (
+    blocks = (
         _searched_rows(definition.space),
-        _environment_rows(definition),
+        [row for part in parts(InStudy) for row in part.plan_rows(definition)],
         [row for plan in stages for row in _stage_rows(plan, definition)],
         [
             _pruning_row(points, definition),
@@ -102,8 +101,8 @@ def describe_plan(
         _budget_rows(settings, num_trials, run_s, seconds_too_many(definition, seats.count, run_s)),
     )
     lines = [f"study {definition.name}: {definition.subject}{framework}"]
-    for rows in filter(None, parts):
-        lines += ["", *in_columns(rows, len("environments" if definition.environments else "searched"), width)]
+    for rows in filter(None, blocks):
+        lines += ["", *in_columns(rows, max(len(name) for block in blocks for name, _ in block), width)]
     return "\n".join(lines)
 
 
@@ -127,20 +126,8 @@ def _budget_rows(
     return [("budget", f"{join_words(bounds)}: {trials}")]
 
 
-def _environment_rows(definition: StudyDefinition) -> list[tuple[str, str]]:
-    """A row for each of several environments: what a run in it takes, and its scale."""
-    width = max((len(one.name) for one in definition.environments), default=0)
-    rows = []
-    for one in definition.environments:
-        random = "measured first" if one.random is None else format_number(one.random)
-        steps = one.config["training"]["total_steps"]
-        scale = f"score 0: {random} (random policy), 1: {format_number(one.good)}"
-        rows.append(f"{one.name:<{width}}  {steps:>9,} env steps  {scale}")
-    return list(zip_longest(["environments"][: len(rows)], rows, fillvalue=""))
-
-
 def _stage_rows(plan: StagePlan, definition: StudyDefinition) -> list[tuple[str, str]]:
-    settings, num_seeds, num_environments = definition.settings, len(plan.seeds), len(definition.environments)
+    settings, num_seeds, num_environments = definition.settings, len(plan.seeds), len(definition.part_names)
     count = f"{plan.num_configurations} x {num_seeds}" if num_seeds > 1 else str(plan.num_configurations)
     count = f"{count} x {num_environments}".rjust(_WIDTH_OF_COUNTS) if num_environments else count
     seeds = f"{'seed' if num_seeds == 1 else 'seeds'} {', '.join(map(str, plan.seeds))}"

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict
 from functools import partial
 
 import optuna
@@ -13,6 +12,7 @@ from optuna.samplers import TPESampler
 from tuner.executors.base import Executor
 from tuner.features import parts
 from tuner.results.features import stages_behind
+from tuner.results.objective import Rescale, as_it_is
 from tuner.results.protocol import stage_seeds
 from tuner.results.records import (
     CONFIRM,
@@ -25,7 +25,6 @@ from tuner.results.records import (
     RunRecord,
     StudySummary,
 )
-from tuner.results.scales import ScoreScale, check_scale
 from tuner.results.selection import (
     MIN_RACE_SEEDS,
     WinnerSelection,
@@ -40,7 +39,7 @@ from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.dispatch import Dispatcher, Stage
 from tuner.study.end_rules import TrialEndRules
 from tuner.study.errors import StudyError
-from tuner.study.features import InStudy, Selection, why_unpruned
+from tuner.study.features import InStudy, Selection, rescale_of, why_unpruned
 from tuner.study.guard import further_trials
 from tuner.study.population.registry import PopulationRegistry, SegmentJudge
 from tuner.study.probing import PROBE, run_probe
@@ -48,12 +47,11 @@ from tuner.study.run_registry import RunRegistry, ScreenRegistry, SeedRegistry
 from tuner.study.sampling.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
 from tuner.study.sampling.samplers import SamplerFactory, make_sampler, num_distinct
 from tuner.study.score_checks import check_scores
-from tuner.study.several import EnvironmentsRegistry
 from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import Ownership, refuse_another
 from tuner.study.storage.reading import read_records
 from tuner.study.storage.retries import STORAGE_ERRORS, StorageLostError, explained
-from tuner.study.storage.store import StudyStore, begin_or_continue, describe, name_objectives, scales_of
+from tuner.study.storage.store import StudyStore, begin_or_continue, describe, name_objectives
 from tuner.study.summary import summarise
 from tuner.study.watching.listener import StudyListener
 
@@ -90,7 +88,7 @@ class StudyRunner:
         self._interrupts = Interrupts(store)
         self._began = time.monotonic()
         self._seconds_before = 0.0
-        self._scales: dict[str, ScoreScale] = {}
+        self._rescale: Rescale = as_it_is
 
     def run(self) -> StudySummary:
         """Runs the study, or what is left of it.
@@ -155,9 +153,10 @@ class StudyRunner:
 
     def _run_stages(self, screen: optuna.Study, ownership: Ownership) -> None:
         settings = self._definition.settings
-        self._scales = self._measure_scales(screen)
-        random_score = 0.0 if self._scales else self._probe(screen)
-        end_rules = TrialEndRules(self._definition, random_score, self._scales)
+        for part in parts(InStudy):
+            part.prepare(self._definition, screen, self._measure)
+        self._rescale = rescale_of(screen)
+        end_rules = TrialEndRules(self._definition, self._probe(screen), self._rescale)
 
         def heartbeat() -> None:
             if ownership.heartbeat():
@@ -165,7 +164,7 @@ class StudyRunner:
 
         dispatcher = Dispatcher(end_rules, self._executor, self._interrupts, self._listener, heartbeat)
         earlier = tuple(self._records((self._definition.first_stage, *LATER_STAGES)))
-        check_scores(earlier, self._definition.metric, self._definition.others, self._scales)
+        check_scores(earlier, self._definition.metric, self._definition.others, self._rescale)
         dispatcher.restore(earlier)
         if settings.evolution is not None:
             compared = self._evolve(screen, dispatcher)
@@ -249,7 +248,7 @@ class StudyRunner:
         registry = ScreenRegistry(
             study, definition, seed, min(possible, default=None), partial(self._one_more, study, allowance)
         )
-        runs = self._in_environments(registry)
+        runs = self._in_parts(registry)
         if registry.num_open or registry.num_entered < registry.total:
             study.set_user_attr(attributes.WINNER, None)  # more trials may bring another
             for key, nothing in (item for part in parts(InStudy) for item in part.undecided.items()):
@@ -332,14 +331,15 @@ class StudyRunner:
         study = self._store.open(self._definition.name, stage, directions=self._definition.directions)
         name_objectives(study, self._definition.others)
         registry = SeedRegistry(study, stage, self._definition, candidates, seeds)
-        runs = self._in_environments(registry)
+        runs = self._in_parts(registry)
         self._listener.on_stage(stage, registry.total, registry.records())
         dispatcher.run_stage(Stage(runs))
         return tuple(run for run in registry.records() if run.seed in seeds)
 
-    def _in_environments(self, registry: RunRegistry) -> RunRegistry:
-        """The runs of a stage, in every environment of the study."""
-        return EnvironmentsRegistry(registry, self._definition, self._scales) if self._scales else registry
+    def _in_parts(self, registry: RunRegistry) -> RunRegistry:
+        """The runs of a stage, or what they are made of."""
+        made = (part.in_parts(registry, self._definition, self._rescale) for part in parts(InStudy))
+        return next(filter(None, made), registry)
 
     def _candidates(self, screen: optuna.Study, runs: Iterable[RunRecord]) -> list[Candidate]:
         trials = screen.get_trials(deepcopy=False)
@@ -351,24 +351,9 @@ class StudyRunner:
         known: float | None = study.user_attrs.get(attributes.RANDOM_SCORE)
         if known is not None or self._definition.probe is None:
             return known
-        score = run_probe(self._definition, self._executor, self._interrupts)
+        score = self._measure(self._definition)
         study.set_user_attr(attributes.RANDOM_SCORE, score)
         return score
 
-    def _measure_scales(self, study: optuna.Study) -> dict[str, ScoreScale]:
-        """The scale of each of several environments, fixed for good; in each, one process tries out what fits."""
-        known = scales_of(study)
-        for number, one in enumerate(self._definition.environments):
-            if one.name in known:
-                continue
-            random = one.random
-            if self._definition.probe is not None:
-                measured = run_probe(self._definition.within(one.name), self._executor, self._interrupts, number)
-                random = measured if random is None else random
-            assert random is not None, "a function has no random policy to be measured"
-            known[one.name] = ScoreScale(random, one.good)
-            check_scale(one.name, known[one.name])
-            study.set_user_attr(attributes.SCALES, {name: asdict(scale) for name, scale in known.items()})
-        if known:
-            study.set_user_attr(attributes.RANDOM_SCORE, 0.0)
-        return known
+    def _measure(self, definition: StudyDefinition, number: int = 0) -> float | None:
+        return run_probe(definition, self._executor, self._interrupts, number)

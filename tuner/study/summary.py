@@ -15,16 +15,14 @@ from tuner.results.records import (
     EVOLVE,
     LATER_STAGES,
     SCREEN,
-    TEST,
     Importances,
     Objective,
-    OwnWinner,
     RunRecord,
     StudySummary,
 )
 from tuner.results.wording import counted, join_words
 from tuner.study.definition import DEFAULT_LABEL
-from tuner.study.features import InStudy, why_unpruned
+from tuner.study.features import InStudy, rescale_of, why_unpruned
 from tuner.study.importance import PERMUTATIONS, importances, over_time
 from tuner.study.population.knobs import Schedule
 from tuner.study.sampling.pruning import decisions_from_json, describe_decisions
@@ -34,13 +32,11 @@ from tuner.study.storage import store as attributes
 from tuner.study.storage.homes import is_home
 from tuner.study.storage.ownership import OWNER
 from tuner.study.storage.reading import RUN_ATTRIBUTE, START_ATTRIBUTE, read_records
-from tuner.study.storage.store import StudyStore, scales_of
+from tuner.study.storage.store import StudyStore
 from tuner.study.sweep.job_registry import other_objectives
 from tuner.study.sweep.study import SWEEP_FOLDER, best_jobs, home_of_sweep
 from tuner.trial.messages import JsonDict
 
-_ON_ONE_SCALE = "mean over environments (0: random policy, 1: good policy)"
-IN_TURN = "environments are trained in one after the other, and a run that is behind in one may be ahead in the next"
 NOT_REPEATABLE = "With several at a time the order of their ends, and so the search, is not exactly repeatable."
 
 
@@ -59,7 +55,7 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
     """
     screen = store.require(name)
     if SWEEP_FOLDER in screen.user_attrs:
-        return _summarise_sweep(screen, thorough)
+        return _summarise_sweep(screen, store, folder, thorough)
     facts: JsonDict = screen.user_attrs.get(attributes.FACTS, {})
     definition: JsonDict = screen.user_attrs[attributes.DEFINITION]
     metric = make_metric(definition["metric"])
@@ -70,8 +66,8 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
     for stage in LATER_STAGES:
         study = store.find(name, stage)
         runs += read_records(study, stage, folder, names) if study is not None else ()
-    environments = scales_of(screen)
-    check_scores(runs, metric, others, environments)
+    check_scores(runs, metric, others, rescale_of(screen))
+    unit = "".join(f", {said}" for part in parts(InStudy) if (said := part.unit(screen)))
     found = (
         Importances()  # values change while members train: no score belongs to one of them
         if evolves
@@ -79,7 +75,7 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
     )
     return StudySummary(
         **_shared(screen),
-        metric_name=f"{metric.label}, {_ON_ONE_SCALE}" if environments else metric.label,
+        metric_name=f"{metric.label}{unit}",
         metric=metric.name,
         runs=tuple(runs),
         winner_label=screen.user_attrs.get(attributes.WINNER),
@@ -98,51 +94,24 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         seconds=float(screen.user_attrs.get(attributes.SECONDS, 0.0)),
         facts={
             **dict(_kept_facts(store, name)),
-            **_seen(screen),
+            **_seen(screen, store, folder),
             **(_worked_out(screen, definition["space"]) if thorough and not evolves else {}),
         },
-        environments=environments,
-        own_winners=_own_winners(store, definition, folder) if environments else {},
     )
-
-
-def _own_winners(store: StudyStore, definition: JsonDict, folder: Path) -> dict[str, OwnWinner]:
-    """Who won in studies of one of the environments alone, the latest of each."""
-    found: dict[str, OwnWinner] = {}
-    for name in store.names():
-        study, tested = store.find(name), store.find(name, TEST)
-        about: JsonDict = study.user_attrs.get(attributes.DEFINITION, {}) if study is not None else {}
-        if study is None or tested is None or not about or about.get("environments") or about.get("evolution"):
-            continue
-        for environment, one in (definition.get("environments") or {}).items():
-            if environment not in found and _is_alike(about, definition, one["config"]):
-                label = study.user_attrs.get(attributes.WINNER)
-                runs = read_records(tested, TEST, folder.parent / name)
-                scores = [(run.seed, run.score) for run in runs if run.label == label and run.score is not None]
-                if scores:
-                    found[environment] = OwnWinner(name, tuple(scores))
-    return found
-
-
-def _is_alike(alone: JsonDict, several: JsonDict, config: JsonDict) -> bool:
-    """Whether a study of one environment measures what a study of several does in it, after as many steps."""
-    same = all(alone.get(key) == several.get(key) for key in ("agent", "backend", "metric"))
-    parts = ("env", "training", "evaluation")
-    return same and all(alone["config"].get(part) == config.get(part) for part in parts)
 
 
 def _kept_facts(store: StudyStore, name: str) -> Iterator[tuple[str, object]]:
     """The facts of features that the storage keeps."""
     for fact in all_facts():
         study = None if fact.stage is None else store.find(name, fact.stage)
-        if study is not None and fact.key in study.user_attrs:
-            found = fact.read(study.user_attrs[fact.key])
+        if study is not None and fact.key_kept in study.user_attrs:
+            found = fact.read(study.user_attrs[fact.key_kept])
             if found != fact.default:
                 yield fact.key, found
 
 
-def _seen(study: optuna.Study) -> dict[str, object]:
-    return {key: fact for part in parts(InStudy) for key, fact in part.seen(study).items()}
+def _seen(study: optuna.Study, store: StudyStore, folder: Path) -> dict[str, object]:
+    return {key: fact for part in parts(InStudy) for key, fact in part.seen(study, store, folder).items()}
 
 
 def _worked_out(study: optuna.Study, space: JsonDict, maximised: bool = True) -> dict[str, object]:
@@ -171,7 +140,7 @@ def own_home(store: StudyStore, name: str, typed: Path) -> Path:
     return typed
 
 
-def _summarise_sweep(study: optuna.Study, thorough: bool) -> StudySummary:
+def _summarise_sweep(study: optuna.Study, store: StudyStore, folder: Path, thorough: bool) -> StudySummary:
     """A sweep has no stages: the winner is its best job, if it has one objective."""
     maximised, *others = (direction is StudyDirection.MAXIMIZE for direction in study.directions)
     names = other_objectives(study)
@@ -189,7 +158,7 @@ def _summarise_sweep(study: optuna.Study, thorough: bool) -> StudySummary:
         winner_label=labels[best[0].number] if best and not others else None,
         importances=found.shares,
         importance_null=found.null,
-        facts={**_seen(study), **(_worked_out(study, space, maximised) if thorough else {})},
+        facts={**_seen(study, store, folder), **(_worked_out(study, space, maximised) if thorough else {})},
         notes=_order_note(study),
         seconds=(max(ended) - min(started)).total_seconds() if started and ended else 0.0,
         maximised=maximised,
@@ -250,8 +219,6 @@ def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> 
         notes.append(describe_decisions(decisions_from_json(rungs["decisions"]), rungs["num_trials"]))
     elif why := why_unpruned(definition):
         notes.append(why)
-    elif definition.get("environments"):
-        notes.append(f"Nothing was pruned: {IN_TURN}.")
     else:
         notes += _why_nothing_was_pruned(study, sum(run.stage == SCREEN and run.complete for run in runs))
     starts = _starts(study)

@@ -13,6 +13,8 @@ WORDS = {
     "ablation": r"ablat",
     "interactions": r"interaction",
     "objectives": r"\b(the|a|its|each|of) fronts?\b(?! of)|\bfront[-_]|_front\b|pareto|unbeaten|several objectives",
+    "environments": r"of several environments|(summary|definition|study|self)\.environments\b"
+    r"|study_?environment|score_?scale|own_?winner",
 }
 """By feature: what names it in the source."""
 MOST_FILES = 3

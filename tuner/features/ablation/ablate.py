@@ -159,7 +159,6 @@ def _require_winner(result: StudyResult) -> None:
         "a sweep: each of its jobs ran once, and no default configuration with them": summary.is_sweep,
         "of a population: its winner is a schedule, whose values change while it trains": bool(summary.stage(EVOLVE)),
         special(summary): bool(special(summary)),
-        "of several environments, and a path of changes is followed in one": bool(summary.environments),
     }
     for kind, applies in kinds.items():
         if applies:

@@ -26,8 +26,9 @@ def _best_jobs(losses: Mapping[int, Losses]) -> list[int]:
     return front_of(losses) if any(len(own) > 1 for own in losses.values()) else []
 
 
-def _seen(study: optuna.Study) -> dict[str, object]:
+def _seen(study: optuna.Study, *where: object) -> dict[str, object]:
     """The front of a sweep, which keeps none."""
+    del where
     if SWEEP_FOLDER not in study.user_attrs or len(study.directions) == 1:
         return {}
     return {FRONT.key: tuple(f"trial {job.number}" for job in best_jobs(study))}

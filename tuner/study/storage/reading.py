@@ -23,7 +23,7 @@ OUTCOME_ATTRIBUTE = "outcome"
 ENDING_ATTRIBUTE = "ending"
 ATTEMPTS_ATTRIBUTE = "attempts"
 PARTS_ATTRIBUTE = "environments"
-"""Of a study of several environments: what is known of the run in each, by name, in their order."""
+"""Of a run with parts: what is known of each, by the name of its environment, in their order."""
 TIMES = "times"
 """Of an ending, where an objective goes by it: seconds of training until each point of the curve."""
 TIME_LIMIT = "time_limit"
@@ -139,7 +139,7 @@ def record_of(trial: FrozenTrial, stage: str, folder: Path, others: Sequence[str
 
 
 def part_of(whole: RunRecord, environment: str, known: JsonDict, folder: Path) -> RunRecord:
-    """The run in one of several environments.
+    """A part of a run, which is in one of its environments.
 
     Args:
         whole: What it is a part of.

@@ -1,7 +1,7 @@
 """The study that several environments make together."""
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,36 +11,39 @@ from omegaconf import DictConfig, OmegaConf
 
 from note_rl.errors import NoteRLError
 from tuner.checking.env_names import GROUP
-from tuner.checking.environments import in_environment
+from tuner.checking.section_types import StudyConfig
+from tuner.commands.defining import define, joined
 from tuner.commands.preflight import check_command
 from tuner.config.composing import REFERENCE
 from tuner.config.paths import get_path
 from tuner.errors import UserError
-from tuner.results.protocol import DEFAULT_BASELINE
-from tuner.results.scales import ScoreScale, check_scale
+from tuner.features.environments.scales import ScoreScale, check_scale
+from tuner.features.environments.typed import SETTING, as_typed, in_environment
+from tuner.results.objective import METRICS, TargetMetric, make_metric
+from tuner.results.protocol import DEFAULT_BASELINE, StudySettings
+from tuner.runs.checks import resolve
+from tuner.runs.functions import is_function
 from tuner.study import StudyDefinition
 from tuner.study.definition import StudyEnvironment, judged_part
+from tuner.support.names import is_folder_name
+from tuner.support.passwords import command_line
 
 _MOST_NAMED = 3
 
 
-Define = Callable[[DictConfig, Sequence[str], str | Path | None], StudyDefinition]
-
-
-def define_in_all(
-    names: Sequence[str], define: Define, overrides: Sequence[str], config_dir: str | Path | None
-) -> StudyDefinition:
+def define_in_all(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> StudyDefinition:
     """The study of a configuration for several environments, each with the config that it would have alone.
 
     Args:
-        names: Of the environments.
-        define: Makes the study of one, from its config and what would be typed for it.
+        config: With the names of the environments.
         overrides: What was typed.
         config_dir: The user's own folder of groups.
 
     Raises:
         UserError: Something does not fit one of them, or they do not fit together.
     """
+    names = list(config.study.environments)
+    _check_names(names, StudyConfig(**resolve(config)["study"]).settings())
     _refuse_for_all(overrides)
     _refuse_baselines(overrides)
     alone: dict[str, StudyDefinition] = {}
@@ -48,19 +51,55 @@ def define_in_all(
     for name in names:
         typed = in_environment(overrides, name)
         try:
-            config = check_command("tune", typed, config_dir, multirun=True).config  # of a sweep, the first study
-            alone[name] = define(config, typed, config_dir)
+            own = check_command("tune", typed, config_dir, multirun=True).config  # of a sweep, the first study
+            alone[name] = define(own, typed, config_dir)
         except (UserError, NoteRLError) as error:
             raise UserError(f"in {GROUP}={name}: {error}") from error
-        random, good = _reference(name, config, alone[name])
+        random, good = _reference(name, own, alone[name])
         environments.append(StudyEnvironment(name, alone[name].config, good, random, alone[name].configure))
     first = alone[names[0]]
     _check_together(alone)
-    settings = replace(first.settings, baselines=())  # each known configuration is one of a single environment
-    return replace(first, environments=tuple(environments), settings=settings, known={})
+    world = [_short_name(names), *([] if is_function(first.config) else [first.backend])]
+    return replace(
+        first,
+        name=config.study.name or joined(first.agent, *world, config.study.size, config.seed),
+        environments=tuple(environments),
+        settings=replace(first.settings, baselines=()),  # each known configuration is one of a single environment
+        known={},
+        facts={**first.facts, "command": command_line(["tuner", "tune", *as_typed(overrides)]), "pruner": ""},
+    )
 
 
-def short_name(names: Sequence[str]) -> str:
+def _check_names(names: Sequence[str], settings: StudySettings) -> None:
+    typed = f"{GROUP}=[{','.join(map(str, names))}]"
+    if not names:
+        raise UserError(f"{typed} names no environment: list two or more, such as env=[cartpole,acrobot]")
+    if len(set(names)) == 1:
+        raise UserError(f"{typed} names one environment only: type env={names[0]}, or list another one beside it")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UserError(f"{typed} names {twice} twice: leave one of them out")
+    nested = next((name for name in names if not is_folder_name(name)), None)
+    if nested is not None:
+        raise UserError(f"{SETTING}: {nested!r} is a folder's name too: give it a plain file in env/")
+    if isinstance(make_metric(settings.metric), TargetMetric):
+        raise UserError(
+            f"study.metric={settings.metric} names a return of one environment, and there are several: type "
+            f"{', '.join(METRICS)}"
+        )
+    if settings.evolution is not None:
+        raise UserError(
+            "study=pbt compares members by returns of one environment while they train: name one, env=NAME, or "
+            "search with study=quick or study=full"
+        )
+    if settings.others:
+        raise UserError(
+            f"study.metric names several objectives, and of several environments there is one score: type "
+            f"study.metric={settings.metric}"
+        )
+
+
+def _short_name(names: Sequence[str]) -> str:
     """What many environments are called in the name of a study."""
     if len(names) <= _MOST_NAMED:
         return "-".join(names)

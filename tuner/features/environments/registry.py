@@ -6,13 +6,13 @@ chooses, races or compares knows that there are several.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
 from tuner.results.insights.effort import used_share
+from tuner.results.objective import Rescale
 from tuner.results.records import RunRecord
-from tuner.results.scales import ScoreScale
 from tuner.study.definition import StudyDefinition
 from tuner.study.run_registry import Run, RunEnd, RunRegistry
 from tuner.study.storage.reading import PARTS_ATTRIBUTE, part_of
@@ -30,13 +30,13 @@ class EnvironmentsRegistry(RunRegistry):
     Args:
         inner: The wholes.
         definition: With its environments.
-        scales: Of each of them.
+        rescale: To the scale of each of them.
     """
 
-    def __init__(self, inner: RunRegistry, definition: StudyDefinition, scales: Mapping[str, ScoreScale]) -> None:
+    def __init__(self, inner: RunRegistry, definition: StudyDefinition, rescale: Rescale) -> None:
         super().__init__(inner.study, inner.stage, definition)
         self._inner = inner
-        self._scales = scales
+        self._rescale = rescale
         self._alone = {one.name: definition.within(one.name) for one in definition.environments}
         self._ready: deque[Run] = deque()
         for whole in inner.open_runs():  # a controller may have died between the last part and its whole
@@ -136,7 +136,7 @@ class EnvironmentsRegistry(RunRegistry):
     def _mean_curve(self, ended: Sequence[RunRecord]) -> list[tuple[float, float]]:
         """The mean of the curves of scores at the fractions of the budget at which there is a report in each."""
         curves = [
-            {round(step, _PLACES): (step, score) for step, score in self._scales[part.environment].curve(part.curve)}
+            {round(step, _PLACES): (step, score) for step, score in self._rescale(part.environment, part.curve)}
             for part in ended
         ]
         shared = set.intersection(*(set(curve) for curve in curves))

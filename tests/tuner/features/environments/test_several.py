@@ -21,11 +21,12 @@ import pytest
 from tests.tuner.studies import CONFIG, ControllerDied, FakeExecutor, Script, die_after_writes, journal, run_study
 from tuner.errors import UserError
 from tuner.executors.base import TrialEnded, TrialReported
+from tuner.features.environments.facts import ENVIRONMENTS, OWN_WINNERS
+from tuner.features.environments.rows import by_environment
+from tuner.features.environments.scales import ScoreScale
 from tuner.results.columns import trials_csv
-from tuner.results.insights.environments import by_environment
 from tuner.results.protocol import stage_seeds
 from tuner.results.records import RunRecord, StudySummary
-from tuner.results.scales import ScoreScale
 from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.results.verdict import verdict
 from tuner.study import StudyError, StudyListener, StudyStopped, StudyStore, summarise
@@ -278,11 +279,11 @@ def test_a_random_policy_is_measured_where_nobody_says_what_it_scores(tmp_path: 
     changes: dict[str, Any] = {"environments": (LOW, unknown), "probe": "tests.tuner.entries:probe"}
     executor = FakeExecutor(behave=behave)
     summary = study(tmp_path, executor, **changes)
-    assert summary.environments == {"low": ScoreScale(0.0, 10.0), "high": ScoreScale(-30.0, 100.0)}
+    assert ENVIRONMENTS.of(summary) == {"low": ScoreScale(0.0, 10.0), "high": ScoreScale(-30.0, 100.0)}
     probes = [spec.config["env"]["id"] for spec in executor.started if spec.stage == "probe"]
     assert probes == ["low", "high"]
     again = FakeExecutor(behave=behave)
-    assert study(tmp_path, again, **changes).environments == summary.environments
+    assert ENVIRONMENTS.of(study(tmp_path, again, **changes)) == ENVIRONMENTS.of(summary)
     assert again.started == []
 
 
@@ -380,7 +381,7 @@ def test_winners_of_one_environment_alone_stand_beside(tmp_path: Path) -> None:
     for name, alone in (("alone", HIGH.config), ("longer", other)):
         run_study(tmp_path, FakeExecutor(behave=act), name=name, config=alone, space=SPACE, num_trials=8)
     summary = study(tmp_path)
-    assert {name: own.study for name, own in summary.own_winners.items()} == {"high": "alone"}
+    assert {name: own.study for name, own in OWN_WINNERS.of(summary).items()} == {"high": "alone"}
     low, high = by_environment(summary)
     assert low.own is None
     assert high.own is not None

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from tuner.features.environments.facts import ENVIRONMENTS, OWN_WINNERS, OwnWinner
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL, Estimate, estimate
-from tuner.results.records import TEST, OwnWinner, StudySummary
+from tuner.results.records import TEST, StudySummary
 from tuner.results.statistics import difference_interval, iqm
 from tuner.results.wording import counted, format_number, join_words
 
@@ -31,14 +32,14 @@ class InEnvironment:
 
 def by_environment(summary: StudySummary) -> tuple[InEnvironment, ...]:
     """A row for each environment of the study, as far as there are test runs; none of a study of one environment."""
-    return tuple(_row(summary, name) for name in summary.environments)
+    return tuple(_row(summary, name) for name in ENVIRONMENTS.of(summary))
 
 
 def scale_sentences(summary: StudySummary) -> tuple[str, ...]:
     """What the scores of a study of several environments are; nothing of one environment, which has returns."""
     listed = [
         f"{name} {format_number(scale.random)} to {format_number(scale.good)}"
-        for name, scale in summary.environments.items()
+        for name, scale in ENVIRONMENTS.of(summary).items()
     ]
     return (f"Score 0 is the return of a random policy, score 1 that of a good one: {', '.join(listed)}.",) * bool(
         listed
@@ -55,13 +56,13 @@ def warnings(summary: StudySummary) -> tuple[str, ...]:
 
 
 def _is_useless(summary: StudySummary, name: str, found: Estimate) -> bool:
-    return summary.environments[name].score(found.iqm) <= 0.0
+    return ENVIRONMENTS.of(summary)[name].score(found.iqm) <= 0.0
 
 
 def _who_fails(summary: StudySummary, row: InEnvironment) -> str:
     """The winner, and the default configuration if it does not learn there either."""
     assert row.winner is not None
-    scale = summary.environments[row.name]
+    scale = ENVIRONMENTS.of(summary)[row.name]
     fails = f"does not beat a random policy (score {format_number(scale.score(row.winner.iqm))})"
     if summary.winner_label == summary.default_label:
         return f"the default configuration {fails}"
@@ -88,7 +89,7 @@ def sentences(summary: StudySummary) -> tuple[str, ...]:
 
 def interval_note(summary: StudySummary) -> str:
     """What numbers of single environments are, and what the interval over all of them is."""
-    count = counted(len(summary.environments), "environment")
+    count = counted(len(ENVIRONMENTS.of(summary)), "environment")
     return (
         "By the study's metric, in returns: interquartile means over test seeds with 95 % intervals. The score of the "
         f"study is the mean over its {count}, each of which counts alike; its interval is over seeds, each with a run "
@@ -98,7 +99,7 @@ def interval_note(summary: StudySummary) -> str:
 
 def _row(summary: StudySummary, name: str) -> InEnvironment:
     winner, default = (_returns(summary, name, label) for label in (summary.winner_label, summary.default_label))
-    own = summary.own_winners.get(name)
+    own = OWN_WINNERS.of(summary).get(name)
     return InEnvironment(
         name,
         estimate([*default.values()]) if default else None,
@@ -115,7 +116,7 @@ def _values(own: OwnWinner) -> list[float]:
 
 def _returns(summary: StudySummary, name: str, label: str | None) -> dict[int, float]:
     """By seed, the returns that the scores of a configuration in one environment stand for."""
-    scale = summary.environments[name]
+    scale = ENVIRONMENTS.of(summary)[name]
     parts = [part for run in summary.stage(TEST, label) for part in run.parts if label and part.environment == name]
     return {part.seed: scale.value(part.score) for part in parts if part.score is not None}
 

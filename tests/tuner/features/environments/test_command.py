@@ -10,11 +10,12 @@ from omegaconf import OmegaConf
 
 import tuner as tuner_package
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLine
-from tuner.checking.environments import as_typed, spelled_out
 from tuner.commands.defining import define
 from tuner.commands.preflight import preflight
 from tuner.config.composing import to_json
 from tuner.errors import UserError
+from tuner.features.environments.facts import ENVIRONMENTS
+from tuner.features.environments.typed import as_typed, spelled_out
 from tuner.trial.messages import JsonDict
 
 FUNCTION = (
@@ -80,7 +81,7 @@ def test_agents_are_tuned_for_two_environments(tuner: CommandLine) -> None:
     answer = tuner("tune", *STUDY, "training.total_steps=120")
     assert answer.status == 0, answer
     result = tuner_package.load("both")
-    assert {name: (one.random, one.good) for name, one in result.summary.environments.items()} == {
+    assert {name: (one.random, one.good) for name, one in ENVIRONMENTS.of(result.summary).items()} == {
         "cartpole": (22.0, 500.0),
         "acrobot": (-500.0, -75.0),
     }

@@ -13,6 +13,7 @@ from tuner.checking.env_names import GROUP
 from tuner.checking.explaining import parse_overrides
 from tuner.config.overrides import to_hydra
 from tuner.errors import UserError
+from tuner.results.protocol import StudySettings
 
 SETTING: Final = "study.environments"
 
@@ -71,6 +72,21 @@ def refuse_several(overrides: Sequence[str], command: str) -> None:
                 f"{word} names several environments, and tuner {command} takes one: tuner tune finds a configuration "
                 f"for all of them, and tuner train -m {GROUP}={','.join(names)} trains in each"
             )
+
+
+def check_typed(settings: StudySettings, overrides: Sequence[str]) -> None:
+    """Refuses pruners where there are several environments and one was asked for: the default one is off.
+
+    Raises:
+        UserError: Names what was typed.
+    """
+    del settings
+    if not any(word.startswith(f"{SETTING}=[") for word in overrides):
+        return
+    for key, off in (("pruner", "none"), ("study.pruning", None)):
+        typed = [one for one in overrides if one.partition("=")[0].startswith(key) and one.partition("=")[2] != off]
+        if typed:
+            raise UserError(f"{typed[0]} compares curves of one environment, and this study has several: leave it out")
 
 
 def _names(override: Override) -> list[str] | None:

@@ -5,8 +5,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from tuner.features.environments.facts import ENVIRONMENTS
+from tuner.features.environments.rows import by_environment
 from tuner.results.findings import Estimate
-from tuner.results.insights.environments import by_environment
 from tuner.results.records import StudySummary
 from tuner.results.wording import format_number
 
@@ -28,7 +29,7 @@ def environment_table(summary: StudySummary) -> Group:
     for row in rows:
         difference = "" if row.difference is None else row.difference.signed
         cells = [_told(row.default), _told(row.winner), difference, _told(row.own)]
-        scale = summary.environments[row.name]
+        scale = ENVIRONMENTS.of(summary)[row.name]
         ends = map(format_number, (scale.random, scale.good))
         table.add_row(Text(row.name), *map(Text, (*ends, *cells[: len(heads)])))
     return Group(table, Text(" score 0: a random policy, score 1: a good one", style="dim"))

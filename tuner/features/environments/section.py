@@ -1,9 +1,10 @@
 """The section about each of several environments."""
 
+from tuner.features.environments.facts import ENVIRONMENTS
+from tuner.features.environments.rows import InEnvironment, by_environment, interval_note
 from tuner.reporting.elements import note, number_cell, reason, section, table, text_cell
 from tuner.reporting.markup import Html, tag
 from tuner.results.findings import Estimate
-from tuner.results.insights.environments import InEnvironment, by_environment, interval_note
 from tuner.results.records import StudySummary
 from tuner.results.wording import format_number
 
@@ -30,7 +31,7 @@ def environments_section(summary: StudySummary) -> Html:
 
 
 def _row(summary: StudySummary, row: InEnvironment, *, with_own: bool) -> Html:
-    scale = summary.environments[row.name]
+    scale = ENVIRONMENTS.of(summary)[row.name]
     difference = row.difference
     return tag(
         "tr",
