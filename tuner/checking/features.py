@@ -19,6 +19,7 @@ class InChecking:
 
     Attributes:
         schemas: Of commands of its own, by primary config.
+        absent: What to say of a key in one of these groups where that is off, by group.
         meant: What was typed for `tuner tune`, with what is short for something else as that.
         again: The opposite: what to type again.
         within: What would be typed for the part of a run of that name alone.
@@ -29,6 +30,7 @@ class InChecking:
 
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     sections: Mapping[str, type] = field(default_factory=dict)
+    absent: Mapping[str, str] = field(default_factory=dict)
     meant: Callable[[Sequence[str]], Sequence[str]] = _same
     again: Callable[[Sequence[str]], Sequence[str]] = _same
     within: Callable[[Sequence[str], str], Sequence[str]] = _same

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tuner.errors import UserError, require
-from tuner.results.evolution import Evolution
-from tuner.results.features import check_settings
+from tuner.results.features import check_settings, search_of
 from tuner.results.objective import make_metric, make_others
 from tuner.results.protocol import DEFAULT_BASELINE, Pruning, StudySettings
 from tuner.results.wording import seconds_of
@@ -53,21 +52,6 @@ class PruningConfig:
     def settings(self) -> Pruning:
         """The same, out of range refused."""
         return Pruning(tuple(self.rungs), self.min_trials, self.min_rank_agreement, self.min_rank_bound)
-
-
-@dataclass(frozen=True)
-class EvolutionConfig:
-    """How a population evolves; ranges are those of `tuner.results.evolution.Evolution`."""
-
-    generations: int = Evolution.generations
-    share: float = Evolution.share
-    frequencies: Sequence[int] = Evolution.frequencies
-    resampled: float = Evolution.resampled
-    explore: str = Evolution.explore
-
-    def settings(self) -> Evolution:
-        """The same, out of range refused."""
-        return Evolution(self.generations, self.share, tuple(self.frequencies), self.resampled, self.explore)
 
 
 @dataclass(frozen=True)
@@ -119,7 +103,7 @@ class StudyConfig(StudyPlace):
             budget_s=None if self.budget is None else seconds_of("study.budget", self.budget),
             max_env_steps=_whole_steps(self.max_env_steps),
             pruning=PruningConfig(**self.pruning).settings() if self.pruning else Pruning(),
-            evolution=None if self.evolution is None else EvolutionConfig(**self.evolution).settings(),
+            search=search_of(self.evolution),
             **{name: getattr(self, name) for name in _SAME_NAMED},
         )
 

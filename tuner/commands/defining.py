@@ -29,6 +29,7 @@ from tuner.runs.functions import ENTRY as FUNCTION_ENTRY
 from tuner.runs.functions import function_name, is_function
 from tuner.study import StudyDefinition, StudyStore, quiet_optuna
 from tuner.study.budget import check_budget
+from tuner.study.features import check_definition
 from tuner.study.sampling.samplers import (
     SamplerFactory,
     make_sampler,
@@ -43,7 +44,6 @@ from tuner.support.passwords import command_line
 from tuner.trial.messages import JsonDict
 
 _DOWNLOADED = "tuner.hub"
-_POPULATION = "population based training"
 
 
 def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -54,8 +54,6 @@ def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | 
     """
     definition, resolved = define(config, overrides, config_dir), resolve(config)
     check_workplace(resolved)
-    if definition.settings.evolution is not None:
-        _check_unused(overrides)
     for part in parts(InChecking):
         part.typed(definition.settings, overrides)
     check_budget(definition)
@@ -96,17 +94,6 @@ def _check_search(definition: StudyDefinition, resolved: JsonDict) -> None:
         sampler, _ = search_parts(resolved)
         require_objectives(sampler, len(definition.directions))
         make_sampler(sampler, definition.seed, 0, definition.space)
-
-
-def _check_unused(overrides: Sequence[str]) -> None:
-    """Refuses what a population does not ask."""
-    for part in ("sampler", "pruner"):
-        typed = [one for one in overrides if one.partition("=")[0].partition(".")[0] == part]
-        if typed:
-            raise UserError(
-                f"{typed[0]} has no meaning with study=pbt, which draws its members at random and ends none of them "
-                "early; leave it out"
-            )
 
 
 def _check_ends(definition: StudyDefinition) -> None:
@@ -204,10 +191,11 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
         features=_of_features(resolved),
         facts={
             "command": command_line(["tuner", "tune", *overrides]),
-            **(described if settings.evolution is None else {"sampler": _POPULATION, "pruner": ""}),
+            **(described if settings.search is None else {"sampler": settings.search.name, "pruner": ""}),
             **({} if _in_fixed_order(resolved["executor"]) else {BY_CHANCE: "as trials end"}),
         },
     )
+    check_definition(found)
     return replace(found, entry=FUNCTION_ENTRY, probe=None) if is_function(run_config) else found
 
 

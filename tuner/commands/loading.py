@@ -7,8 +7,8 @@ from typing import Final
 from note_rl.support.spelling import nearest
 from tuner.commands.study_result import StudyResult
 from tuner.errors import UserError
-from tuner.results.features import chosen
-from tuner.results.records import STAGES, RunRecord, StudySummary
+from tuner.results.features import all_stages, chosen
+from tuner.results.records import RunRecord, StudySummary
 from tuner.runs.folders import CONFIG_FILE, has_run, read_config, read_run
 from tuner.runs.functions import is_function
 from tuner.runs.player import Player
@@ -47,7 +47,7 @@ def load(study: str | Path | StudyResult | None, storage: str | None, trust: tup
 def study_at(place: str) -> Path | None:
     """The folder of the study that a word on the command line names, by its folder or name; None: it names none."""
     folders = (Path(place), *([] if "/" in place else [Path("studies") / place]))
-    return next((folder for folder in folders if any((folder / stage).is_dir() for stage in STAGES)), None)
+    return next((folder for folder in folders if any((folder / stage).is_dir() for stage in all_stages())), None)
 
 
 def no_run_or_study(word: str) -> UserError:

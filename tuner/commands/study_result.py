@@ -16,8 +16,9 @@ from tuner.config.overrides import to_hydra
 from tuner.config.trust import admit, refuse_lookups
 from tuner.errors import UserError
 from tuner.results.columns import rows
+from tuner.results.features import all_stages
 from tuner.results.findings import Verdict
-from tuner.results.records import STAGES, RunRecord, StudySummary
+from tuner.results.records import RunRecord, StudySummary
 from tuner.results.verdict import verdict
 from tuner.results.wording import join_words
 from tuner.runs.functions import is_function
@@ -204,7 +205,7 @@ class StudyResult:
         kept = [run for run in runs if _has_checkpoint(run)]
         if not kept:
             raise UserError(self._why_no_agent(label, seed, runs))
-        best = max(kept, key=lambda run: (run.complete, STAGES.index(run.stage), self.summary.merit(run) or 0.0))
+        best = max(kept, key=lambda run: (run.complete, all_stages().index(run.stage), self.summary.merit(run) or 0.0))
         return Path(best.folder)
 
     @property

@@ -24,10 +24,9 @@ from tuner.executors.building import make_executor, warm_up
 from tuner.features import parts
 from tuner.reporting import FinalTable, write_page
 from tuner.reporting.features import InReporting
-from tuner.results.features import chosen
+from tuner.results.features import InResults, chosen
 from tuner.results.findings import Finding
 from tuner.results.insights.failures import failed_runs
-from tuner.results.records import EVOLVE
 from tuner.runs.adaptation import write_schedule
 from tuner.runs.build import build_trackers
 from tuner.runs.checks import resolve
@@ -58,7 +57,6 @@ from tuner.support.files import atomic_write
 from tuner.support.interrupts import EXIT_INTERRUPTED
 from tuner.support.passwords import command_line
 from tuner.trackers.base import TrackerGroup
-from tuner.trial.folder import CHECKPOINT_FILE
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -181,8 +179,9 @@ def _write_outputs(
         member = replace(winner, config=definition.within(name).run_config(winner.values, definition.seed))
         there = TrainingConfigs(typed_within(overrides, name), config_dir)
         _write_experiment(definition, there, member, _file_in(name))
-    if summary.static_label is not None and (static := _winner(definition, store, summary.static_label)) is not None:
-        _write_experiment(definition, configs, static, "static")
+    for name, label in (item for part in parts(InResults) for item in part.experiments(summary).items()):
+        if (beside := _winner(definition, store, label)) is not None:
+            _write_experiment(definition, configs, beside, name)
     fill_dashboard(store, summary, folder)
     return TuneResult(summary, folder, (winner, *others))
 
@@ -259,14 +258,6 @@ def _commands(result: TuneResult, storage: str) -> dict[str, str]:
     """What to type next; first what the verdict advises."""
     summary = result.summary
     whom = chosen(summary).best
-    own = next(
-        (
-            run.folder
-            for run in summary.stage(EVOLVE, summary.winner_label)
-            if (Path(run.folder) / CHECKPOINT_FILE).is_file()
-        ),
-        "",
-    )
     where = f", in {summary.part_names[0]}" if summary.part_names else ""
     keeps = result.verdict.finding is Finding.DEFAULT_AS_GOOD and summary.winner_label != summary.default_label
     first = {"train the default, as the verdict advises": result.default_command} if keeps else {}
@@ -276,7 +267,7 @@ def _commands(result: TuneResult, storage: str) -> dict[str, str]:
         "the same as a file": result.experiment_command,
         **{what: line for part in parts(InReporting) for what, line in part.commands(summary, result.verdict).items()},
         **({f"watch {whom.rstrip(',')}{where}": _play_command(result, storage)} if result.has_agent else {}),
-        **({"watch the population's own agent": f"tuner play {shlex.quote(own)}"} if own else {}),
+        **{what: line for part in parts(InReporting) for what, line in part.watching(summary).items()},
     }
 
 

@@ -14,6 +14,7 @@ FEATURES: Final = (
     "interactions",
     "objectives",
     "environments",
+    "population",
 )
 """A line for each, in the order in which they are shown."""
 

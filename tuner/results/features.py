@@ -1,14 +1,15 @@
 """What a feature adds to the results of a study."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
 from typing import Any
 
 from tuner.features import nothing, parts
 from tuner.results.findings import Verdict
-from tuner.results.protocol import StudySettings
-from tuner.results.records import Fact, RunRecord, Scalar, StudySummary
+from tuner.results.protocol import Search, StudySettings
+from tuner.results.records import LATER_STAGES, SCREEN, Fact, RunRecord, Scalar, StudySummary
+from tuner.trial.messages import JsonDict
 
 
 class ShownIn(Flag):
@@ -43,6 +44,7 @@ class RunColumn:
         shown_in: Those that have it.
         title: Its name where people read it; empty: the same.
         cells: What they hold.
+        says_which: Whether it says which run it is, and so stands before the outcome.
     """
 
     name: str
@@ -50,6 +52,7 @@ class RunColumn:
     shown_in: ShownIn = ~ShownIn(0)
     title: str = ""
     cells: Cells = Cells.PLAIN
+    says_which: bool = False
 
     @property
     def heading(self) -> str:
@@ -84,7 +87,11 @@ class InResults:
 
     Attributes:
         facts: What a study knows by it.
+        search: Makes what draws configurations in place of screening, of settings of the study that say so.
+        first_stages: In place of screening.
+        sizes: Of a study, by what they are called: what the storage calls them.
         stages: Of runs behind the study, which are no part of its result.
+        experiments: Labels of configurations that are written down beside the winner, by the name of the file.
         columns: Of the tables of runs, behind the score.
         preface: Sentences before the details of any verdict.
         sentences: Among the details of the verdict on the winner.
@@ -96,7 +103,11 @@ class InResults:
     """
 
     facts: tuple[Fact[Any], ...] = ()
+    search: Callable[[JsonDict], Search | None] = nothing
+    first_stages: tuple[str, ...] = ()
+    sizes: Mapping[str, str] = field(default_factory=dict)
     stages: tuple[str, ...] = ()
+    experiments: Callable[[StudySummary], Mapping[str, str]] = nothing
     columns: Callable[[StudySummary], Iterable[RunColumn]] = nothing
     preface: Callable[[StudySummary], Iterable[str]] = nothing
     sentences: Callable[[StudySummary], Iterable[str]] = nothing
@@ -105,6 +116,21 @@ class InResults:
     choice: Callable[[StudySummary], Choice | None] = nothing
     verdict: Callable[[StudySummary], Verdict | None] = nothing
     special: Callable[[StudySummary], str] = nothing
+
+
+def first_stages() -> tuple[str, ...]:
+    """The stages in which configurations are drawn."""
+    return (SCREEN, *(stage for part in parts(InResults) for stage in part.first_stages))
+
+
+def all_stages() -> tuple[str, ...]:
+    """The stages of studies, in their order."""
+    return (*first_stages(), *LATER_STAGES)
+
+
+def search_of(settings: JsonDict | None) -> Search | None:
+    """What draws configurations in place of screening."""
+    return next(filter(None, (part.search(settings) for part in parts(InResults) if settings is not None)), None)
 
 
 def all_facts() -> Iterator[Fact[Any]]:

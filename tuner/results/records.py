@@ -18,13 +18,10 @@ Scalar = bool | int | float | str | None
 T = TypeVar("T")
 
 SCREEN: Final = "screen"
-EVOLVE: Final = "evolve"
-"""In place of screening: a population that is compared, copied and changed while it trains."""
 RACE: Final = "race"
 CONFIRM: Final = "confirm"
 TEST: Final = "test"
 LATER_STAGES: Final = (RACE, CONFIRM, TEST)
-STAGES: Final = (SCREEN, EVOLVE, *LATER_STAGES)
 
 
 def numbers_among(values: Iterable[Scalar]) -> list[float]:
@@ -34,7 +31,7 @@ def numbers_among(values: Iterable[Scalar]) -> list[float]:
 
 @dataclass(frozen=True)
 class Descent:
-    """Where a run of a population stands in its tree.
+    """Where a run stands in the tree of those that go on from one another.
 
     Attributes:
         member: Counted from 0.
@@ -48,7 +45,7 @@ class Descent:
 
 
 DESCENT: Final = tuple(field.name for field in fields(Descent))
-"""What a table of a population's runs has besides."""
+"""What is known of it, by name."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class RunRecord:
 
     Attributes:
         number: number within its stage, counted from 0.
-        stage: one of `STAGES`.
+        stage: in which it is run.
         label: which configuration it runs: "trial 7", or the study's default label.
         seed: the run's seed.
         params: configuration path -> sampled value. Empty for the default configuration.
@@ -72,7 +69,7 @@ class RunRecord:
         used: share of its budget, of a run that ended by itself before that did and whose curve is held; None: as far
             as the curve goes.
         host: the machine that it ran on, or ended on, if that was another one than the controller's.
-        descent: where it stands in the tree of a population; None elsewhere.
+        descent: where it stands in the tree of those that go on from one another; None: it begins from nothing.
         environment: of a part, the one that it is in.
         parts: of a run in more than one environment those so far, in their order, with returns for `curve` and a score
             on the scale of the environment for `value`; those of the whole are means over them.
@@ -198,7 +195,6 @@ class StudySummary:
         pruner: who could end runs early; empty if nobody.
         starts: label of a configuration that the search was started with -> what it is called.
         baselines: labels of further known configurations in the test stage.
-        static_label: of a population, label of the configuration that did not change with which the winner is compared.
         random_score: mean return of a random policy; None where there is no environment to measure one in.
         code: commit of the Git repository it was started in; empty if there was none.
         facts: what is known by its features, by the key of a `Fact`; nothing where that is what there is by default.
@@ -231,7 +227,6 @@ class StudySummary:
     pruner: str = ""
     code: str = ""
     starts: Mapping[str, str] = field(default_factory=dict)
-    static_label: str | None = None
     baselines: tuple[str, ...] = ()
     random_score: float | None = None
     default_command: str = ""
@@ -241,7 +236,7 @@ class StudySummary:
     @property
     def first_stage(self) -> str:
         """The one in which configurations were drawn."""
-        return EVOLVE if self.stage(EVOLVE) else SCREEN
+        return next((run.stage for run in self.runs if run.stage not in LATER_STAGES), SCREEN)
 
     @property
     def part_names(self) -> tuple[str, ...]:

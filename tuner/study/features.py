@@ -1,6 +1,6 @@
 """What a feature changes in a study, and what it works out from its trials."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -9,9 +9,13 @@ import optuna
 
 from tuner.features import nothing, parts
 from tuner.results.objective import Rescale, as_it_is
-from tuner.results.records import SCREEN, RunRecord
-from tuner.study.definition import StudyDefinition
-from tuner.study.run_registry import RunRegistry
+from tuner.results.records import SCREEN, Descent, RunRecord
+from tuner.study.definition import Candidate, StudyDefinition
+from tuner.study.dispatch import Stage
+from tuner.study.errors import StudyError
+from tuner.study.run_registry import Run, RunRegistry
+from tuner.study.watching.listener import StudyListener
+from tuner.trackers.base import RunInfo
 from tuner.trial.messages import JsonDict
 
 Probe = Callable[[StudyDefinition, int], float | None]
@@ -42,6 +46,34 @@ class Studies(Protocol):
 
 
 @dataclass(frozen=True)
+class Bench:
+    """What a search works with.
+
+    Attributes:
+        definition: The study.
+        study: Optuna's, of the first stage.
+        listener: Told of stages.
+        later: What earlier sessions have done in the stages behind the search.
+        run_stage: Brings runs to their ends.
+        run_seeds: Runs configurations on the seeds of a stage.
+        nothing_confirmed: The error for that no candidate came to its end.
+    """
+
+    definition: StudyDefinition
+    study: optuna.Study
+    listener: StudyListener
+    later: Callable[[], Iterable[RunRecord]]
+    run_stage: Callable[[Stage], None]
+    run_seeds: Callable[[str, list[Candidate], int], tuple[RunRecord, ...]]
+    nothing_confirmed: Callable[[], StudyError]
+
+
+def _as_it_was(about: RunInfo, descent: Descent | None, run: Run | RunRecord) -> RunInfo:
+    del descent, run
+    return about
+
+
+@dataclass(frozen=True)
 class InStudy:
     """What a feature changes in a study, and what it works out from its trials.
 
@@ -56,6 +88,10 @@ class InStudy:
         best_jobs: The best of the good jobs of a sweep by number, given the losses of each; none: the first by losses.
         prepare: Measures what scores rest on, before the first trial, and keeps it with the first stage.
         rescale: To what the parts of runs are scored by, as kept with the first stage; None: runs have no parts.
+        check: Refuses a study that cannot be, by a `UserError`.
+        find: Searches in place of screening, race and confirmation, and returns what is tested; nothing: these are run.
+        first_stage: In place of screening, given what the storage keeps as the definition; empty: there is screening.
+        told: What trackers are told of a run, where more is known than `RunInfo` holds.
         in_parts: The runs of a stage as their parts, where runs of this study have any.
         described: What a study must not change while it goes on, by key.
         changed: What of that is not as it was, in words, given all that is kept of before, and as it is now.
@@ -71,6 +107,10 @@ class InStudy:
     best_jobs: Callable[[Mapping[int, tuple[float, ...]]], Collection[int]] = nothing
     prepare: Callable[[StudyDefinition, optuna.Study, Probe], object] = nothing
     rescale: Callable[[optuna.Study], Rescale | None] = nothing
+    check: Callable[[StudyDefinition], object] = nothing
+    find: Callable[[Bench], list[Candidate]] = nothing
+    first_stage: Callable[[JsonDict], str] = nothing
+    told: Callable[[RunInfo, Descent | None, Run | RunRecord], RunInfo] = _as_it_was
     in_parts: Callable[[RunRegistry, StudyDefinition, Rescale], RunRegistry | None] = nothing
     described: Callable[[StudyDefinition], JsonDict] = nothing
     changed: Callable[[JsonDict, JsonDict], Sequence[str]] = nothing
@@ -81,6 +121,21 @@ class InStudy:
 def rescale_of(study: optuna.Study) -> Rescale:
     """To what the parts of runs are scored by, as kept with the first stage of a study."""
     return next(filter(None, (part.rescale(study) for part in parts(InStudy))), as_it_is)
+
+
+def check_definition(definition: StudyDefinition) -> None:
+    """Refuses a study that cannot be.
+
+    Raises:
+        UserError: Says what is wrong.
+    """
+    for part in parts(InStudy):
+        part.check(definition)
+
+
+def first_stage(about: JsonDict) -> str:
+    """That which draws configurations, given what the storage keeps as the definition of a study."""
+    return next(filter(None, (part.first_stage(about) for part in parts(InStudy))), SCREEN)
 
 
 def why_unpruned(about: JsonDict) -> str:

@@ -8,11 +8,11 @@ from statistics import median
 from tuner.executors.base import Seats
 from tuner.features import parts
 from tuner.results.protocol import StagePlan, StudySettings, plan_stages
-from tuner.results.records import CONFIRM, EVOLVE, RACE, SCREEN, TEST
+from tuner.results.records import CONFIRM, RACE, SCREEN, TEST
 from tuner.results.wording import format_number, format_seconds, join_words
 from tuner.study.budget import affordable_trials, seconds_too_many
 from tuner.study.definition import StudyDefinition
-from tuner.study.features import InStudy, why_unpruned
+from tuner.study.features import InStudy, first_stage, why_unpruned
 from tuner.study.space.describing import describe_values
 from tuner.study.space.space import Space
 from tuner.study.storage import store as attributes
@@ -24,7 +24,6 @@ _WIDTH_OF_COUNTS = 11
 _LEAST_NAMED_S = 0.05
 _WHAT = {
     SCREEN: "configurations, sampled",
-    EVOLVE: "parts of runs: members are compared behind each, the worst copy the best and change",
     RACE: "most promising, on further seeds until clearly worse",
     CONFIRM: "best of these, on fresh seeds",
     TEST: "winner and default configuration, on untouched seeds",
@@ -59,7 +58,7 @@ def remembered_speed(store: StudyStore, definition: StudyDefinition) -> Speed | 
         configs = [one["config"] for one in (about.get("environments") or {}).values()] or [about.get("config", {})]
         total_steps = sum(config.get("training", {}).get("total_steps", 0) for config in configs)
         same = all(about.get(key) == value for key, value in _identity(definition).items())
-        if study is None or not same or not total_steps or about.get("evolution"):  # whose runs are parts
+        if study is None or not same or not total_steps or first_stage(about) != SCREEN:  # whose runs are parts
             continue
         runs = read_records(study, SCREEN, definition.study_folder)
         speeds += [total_steps / run.seconds for run in runs if run.complete and run.seconds > 0.0]
@@ -86,7 +85,7 @@ def describe_plan(
         for plan in plan_stages(settings, definition.seed, total_steps)
     ]
     framework = f" ({definition.backend})" if definition.backend else ""
-    prunes = prunes and not why_unpruned(describe(definition)) and settings.evolution is None
+    prunes = prunes and not why_unpruned(describe(definition))
     prunes = prunes and num_trials > settings.pruning.min_trials
     points = settings.pruning.points(definition.num_points) if prunes else []
     blocks = (
@@ -131,7 +130,7 @@ def _stage_rows(plan: StagePlan, definition: StudyDefinition) -> list[tuple[str,
     count = f"{plan.num_configurations} x {num_seeds}" if num_seeds > 1 else str(plan.num_configurations)
     count = f"{count} x {num_environments}".rjust(_WIDTH_OF_COUNTS) if num_environments else count
     seeds = f"{'seed' if num_seeds == 1 else 'seeds'} {', '.join(map(str, plan.seeds))}"
-    what = _WHAT[plan.stage]
+    what = plan.what or _WHAT[plan.stage]
     if plan.stage == TEST and settings.baselines:
         what = what.replace("winner and", f"winner, {', '.join(settings.baselines)} and")
     if num_environments:

@@ -11,16 +11,14 @@ from optuna.samplers import TPESampler
 
 from tuner.executors.base import Executor
 from tuner.features import parts
-from tuner.results.features import stages_behind
+from tuner.results.features import all_stages, stages_behind
 from tuner.results.objective import Rescale, as_it_is
 from tuner.results.protocol import stage_seeds
 from tuner.results.records import (
     CONFIRM,
-    EVOLVE,
     LATER_STAGES,
     RACE,
     SCREEN,
-    STAGES,
     TEST,
     RunRecord,
     StudySummary,
@@ -28,7 +26,6 @@ from tuner.results.records import (
 from tuner.results.selection import (
     MIN_RACE_SEEDS,
     WinnerSelection,
-    choose_winner,
     rank_entrants,
     survivors,
 )
@@ -39,9 +36,8 @@ from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.dispatch import Dispatcher, Stage
 from tuner.study.end_rules import TrialEndRules
 from tuner.study.errors import StudyError
-from tuner.study.features import InStudy, Selection, rescale_of, why_unpruned
+from tuner.study.features import Bench, InStudy, Selection, check_definition, rescale_of, why_unpruned
 from tuner.study.guard import further_trials
-from tuner.study.population.registry import PopulationRegistry, SegmentJudge
 from tuner.study.probing import PROBE, run_probe
 from tuner.study.run_registry import RunRegistry, ScreenRegistry, SeedRegistry
 from tuner.study.sampling.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
@@ -77,6 +73,7 @@ class StudyRunner:
         pruner: BasePruner | None = None,
         listener: StudyListener | None = None,
     ) -> None:
+        check_definition(definition)
         self._definition = definition
         self._store = store
         self._executor = executor
@@ -143,7 +140,7 @@ class StudyRunner:
         new = begin_or_continue(study, definition, self._store.url)
         name_objectives(study, definition.others)
         if new:
-            for name in (*STAGES, *stages_behind(), PROBE):
+            for name in (*all_stages(), *stages_behind(), PROBE):
                 if (aside := archive(definition.study_folder / name)) is not None:
                     self._listener.on_note(
                         f"{definition.study_folder / name} is of an earlier study and is now {aside.name}"
@@ -166,10 +163,17 @@ class StudyRunner:
         earlier = tuple(self._records((self._definition.first_stage, *LATER_STAGES)))
         check_scores(earlier, self._definition.metric, self._definition.others, self._rescale)
         dispatcher.restore(earlier)
-        if settings.evolution is not None:
-            compared = self._evolve(screen, dispatcher)
-        else:
-            compared = self._select(screen, dispatcher)
+        bench = Bench(
+            self._definition,
+            screen,
+            self._listener,
+            partial(self._records, LATER_STAGES),
+            dispatcher.run_stage,
+            partial(self._run_seeds, dispatcher),
+            self._nothing_confirmed,
+        )
+        found = next(filter(None, (part.find(bench) for part in parts(InStudy))), None)
+        compared = self._select(screen, dispatcher) if found is None else found
         known = [Candidate.default(), *map(Candidate.known, settings.baselines)]
         screen.set_user_attr(attributes.BASELINES, [one.label for one in known[1:]])
         self._run_seeds(dispatcher, TEST, [*compared, *known], settings.num_test_seeds)
@@ -195,24 +199,6 @@ class StudyRunner:
             f"no candidate of study {self._definition.name} finished on another seed; "
             "see the output of the runs of its stage confirm"
         )
-
-    def _evolve(self, study: optuna.Study, dispatcher: Dispatcher) -> list[Candidate]:
-        """Has a population evolve: its best schedule and its best static configuration, each replayed and confirmed."""
-        settings, registry = self._definition.settings, PopulationRegistry(study, self._definition)
-        if registry.num_open or registry.num_entered < registry.total:
-            study.set_user_attr(attributes.WINNER, None)
-        self._listener.on_stage(EVOLVE, registry.total, (*registry.records(), *self._records(LATER_STAGES)))
-        dispatcher.run_stage(Stage(registry, SegmentJudge(registry)))
-        groups = [found[: settings.num_candidates] for found in (registry.schedules(), registry.statics())]
-        confirmed = self._run_seeds(
-            dispatcher, CONFIRM, [one for group in groups for one in group], settings.num_select_seeds
-        )
-        chosen = list(filter(None, (choose_winner(confirmed, group, settings.over_seeds) for group in groups)))
-        if not chosen:
-            raise self._nothing_confirmed()
-        study.set_user_attr(attributes.STATIC, chosen[-1].label if len(chosen) > 1 else None)
-        study.set_user_attr(attributes.WINNER, chosen[0].label)
-        return chosen
 
     def _race(
         self, screen: optuna.Study, dispatcher: Dispatcher, screened: tuple[RunRecord, ...]
@@ -301,7 +287,7 @@ class StudyRunner:
         """What earlier sessions have done in these stages."""
         definition = self._definition
         for stage in stages:
-            kept_in = SCREEN if stage == EVOLVE else stage
+            kept_in = SCREEN if stage == self._definition.first_stage else stage
             if (study := self._store.find(definition.name, kept_in)) is not None:
                 yield from read_records(study, stage, definition.study_folder, definition.settings.others)
 

@@ -8,11 +8,10 @@ import optuna
 from optuna.study import StudyDirection
 
 from tuner.features import parts
-from tuner.results.features import all_facts
+from tuner.results.features import InResults, all_facts
 from tuner.results.objective import make_metric, make_others
 from tuner.results.records import (
     CONFIRM,
-    EVOLVE,
     LATER_STAGES,
     SCREEN,
     Importances,
@@ -22,10 +21,10 @@ from tuner.results.records import (
 )
 from tuner.results.wording import counted, join_words
 from tuner.study.definition import DEFAULT_LABEL
-from tuner.study.features import InStudy, rescale_of, why_unpruned
+from tuner.study.features import InStudy, first_stage, rescale_of, why_unpruned
 from tuner.study.importance import PERMUTATIONS, importances, over_time
-from tuner.study.population.knobs import Schedule
 from tuner.study.sampling.pruning import decisions_from_json, describe_decisions
+from tuner.study.schedules import Schedule
 from tuner.study.score_checks import check_scores
 from tuner.study.space.describing import axis_kind, describe_values
 from tuner.study.storage import store as attributes
@@ -61,8 +60,9 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
     metric = make_metric(definition["metric"])
     others = make_others(definition.get("others", ()), definition["metric"])
     names = [other.name for other in others]
-    evolves = bool(definition.get("evolution"))
-    runs = list(read_records(screen, EVOLVE if evolves else SCREEN, folder, names))
+    stage = first_stage(definition)
+    is_screened = stage == SCREEN
+    runs = list(read_records(screen, stage, folder, names))
     for stage in LATER_STAGES:
         study = store.find(name, stage)
         runs += read_records(study, stage, folder, names) if study is not None else ()
@@ -70,7 +70,7 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
     unit = "".join(f", {said}" for part in parts(InStudy) if (said := part.unit(screen)))
     found = (
         Importances()  # values change while members train: no score belongs to one of them
-        if evolves
+        if not is_screened
         else importances(screen, definition["space"], permutations=PERMUTATIONS if thorough else 0)
     )
     return StudySummary(
@@ -82,12 +82,11 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         default_label=DEFAULT_LABEL,
         importances=found.shares,
         importance_null=found.null,
-        importance_over_time=over_time(screen, definition["space"], metric) if thorough and not evolves else (),
+        importance_over_time=over_time(screen, definition["space"], metric) if thorough and is_screened else (),
         notes=_notes(screen, definition, runs),
         retrain_command=str(facts.get("retrain", "")),
         default_command=str(facts.get("default", "")),
         others=others,
-        static_label=screen.user_attrs.get(attributes.STATIC),
         baselines=tuple(screen.user_attrs.get(attributes.BASELINES, ())),
         starts=_starts(screen),
         random_score=screen.user_attrs.get(attributes.RANDOM_SCORE),
@@ -95,7 +94,7 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         facts={
             **dict(_kept_facts(store, name)),
             **_seen(screen, store, folder),
-            **(_worked_out(screen, definition["space"]) if thorough and not evolves else {}),
+            **(_worked_out(screen, definition["space"]) if thorough and is_screened else {}),
         },
     )
 
@@ -172,7 +171,8 @@ def _shared(study: optuna.Study) -> JsonDict:
     definition: JsonDict = study.user_attrs[attributes.DEFINITION]
     settings: JsonDict = study.user_attrs.get(attributes.SETTINGS, {})
     facts: JsonDict = study.user_attrs.get(attributes.FACTS, {})
-    sizes = {words: settings.get(key) for words, key in _SIZES.items()}
+    known = {words: key for part in parts(InResults) for words, key in part.sizes.items()}
+    sizes = {words: settings.get(key) for words, key in {**known, **_SIZES}.items()}
     space = sorted(definition["space"].values(), key=lambda one: str(one["path"]))
     return {
         "name": study.study_name,
@@ -190,8 +190,6 @@ def _shared(study: optuna.Study) -> JsonDict:
 
 
 _SIZES = {
-    "members": "members",
-    "generations": "generations",
     "screening trials": "num_trials",
     "configurations raced": "num_entrants",
     "further seeds in the race": "num_race_seeds",
@@ -204,16 +202,10 @@ _SIZES = {
 }
 
 
-_ABOUT_POPULATION = (
-    "Members of the population have seeds of their own; what they scored is of agents that were chosen for it, and "
-    "stands beside the result, which are schedules replayed from scratch."
-)
-
-
 def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> tuple[str, ...]:
     notes = []
-    if definition.get("evolution"):
-        return (_ABOUT_POPULATION, *_order_note(study))
+    if first_stage(definition) != SCREEN:
+        return (why_unpruned(definition), *_order_note(study))
     if attributes.RUNGS in study.user_attrs:
         rungs = study.user_attrs[attributes.RUNGS]
         notes.append(describe_decisions(decisions_from_json(rungs["decisions"]), rungs["num_trials"]))

@@ -15,7 +15,7 @@ from tuner.reporting.features import InReporting
 from tuner.reporting.markup import Html
 from tuner.results.features import special
 from tuner.results.findings import Finding, Verdict
-from tuner.results.records import EVOLVE, StudySummary
+from tuner.results.records import StudySummary
 from tuner.trial.messages import JsonDict
 
 
@@ -44,7 +44,7 @@ def _printed(summary: StudySummary) -> Iterator[RenderableType]:
 
 
 def _commands(summary: StudySummary, found: Verdict) -> dict[str, str]:
-    can_be = not summary.stage(EVOLVE) and not special(summary)
+    can_be = not special(summary)
     is_better = found.finding is Finding.BETTER and can_be
     return {"see which changes made it better": ablation_command(summary)} if is_better else {}
 

@@ -25,6 +25,7 @@ from tuner.runs.checks import resolve
 from tuner.runs.functions import is_function
 from tuner.study import StudyDefinition
 from tuner.study.definition import StudyEnvironment, judged_part
+from tuner.study.features import check_definition
 from tuner.support.names import is_folder_name
 from tuner.support.passwords import command_line
 
@@ -60,7 +61,7 @@ def define_in_all(config: DictConfig, overrides: Sequence[str], config_dir: str 
     first = alone[names[0]]
     _check_together(alone)
     world = [_short_name(names), *([] if is_function(first.config) else [first.backend])]
-    return replace(
+    found = replace(
         first,
         name=config.study.name or joined(first.agent, *world, config.study.size, config.seed),
         environments=tuple(environments),
@@ -68,6 +69,8 @@ def define_in_all(config: DictConfig, overrides: Sequence[str], config_dir: str 
         known={},
         facts={**first.facts, "command": command_line(["tuner", "tune", *as_typed(overrides)]), "pruner": ""},
     )
+    check_definition(found)
+    return found
 
 
 def _check_names(names: Sequence[str], settings: StudySettings) -> None:
@@ -86,11 +89,6 @@ def _check_names(names: Sequence[str], settings: StudySettings) -> None:
         raise UserError(
             f"study.metric={settings.metric} names a return of one environment, and there are several: type "
             f"{', '.join(METRICS)}"
-        )
-    if settings.evolution is not None:
-        raise UserError(
-            "study=pbt compares members by returns of one environment while they train: name one, env=NAME, or "
-            "search with study=quick or study=full"
         )
     if settings.others:
         raise UserError(

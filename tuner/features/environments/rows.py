@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from tuner.features.environments.facts import ENVIRONMENTS, OWN_WINNERS, OwnWinner
-from tuner.results.findings import MIN_SCORES_FOR_INTERVAL, Estimate, estimate
+from tuner.results.findings import Estimate, estimate
+from tuner.results.insights.differences import difference_of
 from tuner.results.records import TEST, StudySummary
-from tuner.results.statistics import difference_interval, iqm
 from tuner.results.wording import counted, format_number, join_words
 
 
@@ -104,7 +104,7 @@ def _row(summary: StudySummary, name: str) -> InEnvironment:
         name,
         estimate([*default.values()]) if default else None,
         estimate([*winner.values()]) if winner else None,
-        _difference(winner, default) if winner and default else None,
+        difference_of(winner, default) if winner and default else None,
         estimate(_values(own)) if own is not None and own.scores else None,
         own.study if own is not None else "",
     )
@@ -119,11 +119,3 @@ def _returns(summary: StudySummary, name: str, label: str | None) -> dict[int, f
     scale = ENVIRONMENTS.of(summary)[name]
     parts = [part for run in summary.stage(TEST, label) for part in run.parts if label and part.environment == name]
     return {part.seed: scale.value(part.score) for part in parts if part.score is not None}
-
-
-def _difference(winner: dict[int, float], default: dict[int, float]) -> Estimate:
-    paired = winner.keys() == default.keys()
-    x, y = ([scores[seed] for seed in sorted(scores)] for scores in (winner, default))
-    n = min(len(x), len(y))
-    low, high = difference_interval(x, y, paired=paired) if n >= MIN_SCORES_FOR_INTERVAL else (None, None)
-    return Estimate(float(iqm(x) - iqm(y)), low, high, n)

@@ -13,10 +13,10 @@ from tuner.features.environments.facts import ENVIRONMENTS, OWN_WINNERS, OwnWinn
 from tuner.features.environments.registry import EnvironmentsRegistry
 from tuner.features.environments.scales import ScoreScale, check_scale
 from tuner.results.objective import Curve, Rescale
-from tuner.results.records import TEST
+from tuner.results.records import SCREEN, TEST
 from tuner.results.wording import format_number, join_words
 from tuner.study.definition import StudyDefinition, judged_part
-from tuner.study.features import InStudy, Probe, Studies
+from tuner.study.features import InStudy, Probe, Studies, first_stage
 from tuner.study.run_registry import RunRegistry
 from tuner.study.storage.reading import read_records
 from tuner.study.storage.store import DEFINITION, RANDOM_SCORE, WINNER
@@ -130,7 +130,7 @@ def _alone(studies: Studies, names: Sequence[str]) -> Iterable[tuple[str, optuna
     for name in names:
         study, tested = studies.find(name), studies.find(name, TEST)
         about: JsonDict = study.user_attrs.get(DEFINITION, {}) if study is not None else {}
-        is_alone = about and not (about.get("environments") or about.get("evolution"))
+        is_alone = about and not about.get("environments") and first_stage(about) == SCREEN
         if study is not None and tested is not None and is_alone:
             yield name, study, tested
 

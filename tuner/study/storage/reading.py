@@ -14,7 +14,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.results.objective import AUC, Final
-from tuner.results.records import Descent, RunRecord, Scalar
+from tuner.results.records import DESCENT, Descent, RunRecord, Scalar
 from tuner.support.plain_text import MAX_REASON, plain
 from tuner.trial.messages import OUTPUT_FILE, JsonDict, Outcome
 
@@ -31,12 +31,9 @@ TIME_LIMIT = "time_limit"
 START_ATTRIBUTE = "warm_start"
 """Of a screening trial: what the configuration is called that the search was started with."""
 
-MEMBER_ATTRIBUTE, GENERATION_ATTRIBUTE, PARENT_ATTRIBUTE = "member", "generation", "parent"
-"""Of a trial of a population: which member it is, in which generation, and the trial whose state it went on from."""
-
 _OWN_ATTRIBUTES = frozenset(
     {
-        *(MEMBER_ATTRIBUTE, GENERATION_ATTRIBUTE, PARENT_ATTRIBUTE, RUN_ATTRIBUTE),
+        *(*DESCENT, RUN_ATTRIBUTE),
         *(OUTCOME_ATTRIBUTE, ENDING_ATTRIBUTE, ATTEMPTS_ATTRIBUTE, START_ATTRIBUTE, PARTS_ATTRIBUTE),
     }
 )
@@ -163,11 +160,9 @@ def part_of(whole: RunRecord, environment: str, known: JsonDict, folder: Path) -
 
 
 def descent_of(attributes: JsonDict) -> Descent | None:
-    """Where a trial stands in the tree of a population; None elsewhere."""
-    member, generation = attributes.get(MEMBER_ATTRIBUTE), attributes.get(GENERATION_ATTRIBUTE)
-    if not isinstance(member, int) or not isinstance(generation, int):
-        return None
-    return Descent(member, generation, attributes.get(PARENT_ATTRIBUTE))
+    """Where a trial stands in the tree of those that go on from one another; None: it begins from nothing."""
+    member, place, parent = (attributes.get(name) for name in DESCENT)
+    return Descent(member, place, parent) if isinstance(member, int) and isinstance(place, int) else None
 
 
 def _as_scalar(value: object) -> Scalar:

@@ -1,12 +1,10 @@
 """The studies of one storage: by name, with what is known of each beside its runs."""
 
-import json
 import math
 import platform
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
@@ -21,7 +19,6 @@ from tuner.config.composing import with_section_defaults
 from tuner.config.paths import config_difference
 from tuner.errors import UserError
 from tuner.features import parts
-from tuner.results.protocol import StudySettings
 from tuner.results.records import SCREEN, Objective
 from tuner.study.definition import StudyDefinition
 from tuner.study.features import InStudy
@@ -40,8 +37,6 @@ SETTINGS = "settings"
 RANDOM_SCORE = "random_score"
 RUNGS = "rungs"
 WINNER = "winner"
-STATIC = "static"
-"""Of a population: the configuration that did not change, with which the winner is compared."""
 BASELINES = "baselines"
 SECONDS = "seconds"
 CLOSED = "closed"
@@ -216,15 +211,8 @@ def describe(definition: StudyDefinition) -> JsonDict:
         "config": definition.judged_config(),
         "warm_start": list(definition.warm_start),
         "versions": versions(definition.backend),
-        **_about_population(definition.settings),
         **{key: about for part in parts(InStudy) for key, about in part.described(definition).items()},
     }
-
-
-def _about_population(settings: StudySettings) -> JsonDict:
-    if settings.evolution is None:
-        return {}
-    return {"evolution": {**asdict(settings.evolution), "members": settings.num_trials}}
 
 
 def begin_or_continue(study: optuna.Study, definition: StudyDefinition, url: str) -> bool:
@@ -279,14 +267,13 @@ def _followed(before: JsonDict, now: JsonDict, key: str) -> str:
 def settings_to_json(definition: StudyDefinition) -> JsonDict:
     """The sizes of the study as they are now; these may grow."""
     settings = definition.settings
-    if settings.evolution is None:
-        searched = {
-            "num_trials": settings.num_trials,
-            "num_entrants": settings.num_raced,
-            "num_race_seeds": settings.num_race_seeds,
-        }
-    else:
-        searched = {"members": settings.num_trials, "generations": settings.evolution.generations}
+    searched = {
+        "num_trials": settings.num_trials,
+        "num_entrants": settings.num_raced,
+        "num_race_seeds": settings.num_race_seeds,
+    }
+    if settings.search is not None:
+        searched = settings.search.sizes(settings.num_trials)
     return {
         **searched,
         "num_candidates": settings.num_candidates,
@@ -313,8 +300,7 @@ def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
             f"go back to that, {other}"
         )
     now = describe(definition)
-    judged = ("seed", "metric", "others", "over_seeds", "evolution")
-    before, now = ({"evolution": None, **one, **_plain(one.get("evolution"))} for one in (before, now))
+    judged = ("seed", "metric", "others", "over_seeds")
     changed = [f"{key} was {before[key]} and is {now[key]}" for key in judged if before[key] != now[key]]
     changed += [line for part in parts(InStudy) for line in part.changed(before, now)]
     settings = config_difference(*(with_section_defaults(one["config"]) for one in (before, now)))
@@ -322,11 +308,6 @@ def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
         way = "go back to that" if changed else "go on with these with study.as_begun=true"
         listed = _listed([*changed, *settings])
         raise UserError(f"study {definition.name} was begun with other settings: {listed}.\n{way}, {other}")
-
-
-def _plain(evolution: JsonDict | None) -> JsonDict:
-    """As it comes back from a storage."""
-    return {} if evolution is None else {"evolution": json.loads(json.dumps(evolution))}
 
 
 def _listed(lines: list[str], limit: int = 4) -> str:

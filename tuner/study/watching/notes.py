@@ -12,7 +12,7 @@ from typing import Any, Final
 import optuna
 
 from tuner.results.features import chosen
-from tuner.results.records import LATER_STAGES, SCREEN, STAGES, RunRecord, StudySummary
+from tuner.results.records import LATER_STAGES, SCREEN, RunRecord, StudySummary
 from tuner.results.verdict import verdict
 from tuner.study.optuna_internals import handle_of
 from tuner.study.storage import store as attributes
@@ -35,7 +35,7 @@ def fill_dashboard(store: StudyStore, summary: StudySummary, home: Path) -> None
         home: Its folder.
     """
     names = [summary.metric_name, *(other.label for other in summary.others)]
-    for stage in STAGES:
+    for stage in (SCREEN, *LATER_STAGES):
         study = store.find(summary.name, stage)
         if study is None:
             continue

@@ -8,8 +8,8 @@ from typing import Final, Self
 
 from tuner.results.columns import columns
 from tuner.results.encoding import encoded
-from tuner.results.features import ShownIn, all_facts
-from tuner.results.records import SCREEN, STAGES, RunRecord, StudySummary
+from tuner.results.features import ShownIn, all_facts, all_stages
+from tuner.results.records import SCREEN, RunRecord, StudySummary
 from tuner.results.verdict import verdict
 from tuner.study.definition import StudyDefinition
 from tuner.study.errors import StudyStopped
@@ -41,7 +41,7 @@ class StudyRunListener(StudyListener):
         self._folder = folder or definition.study_folder
         self._better = max if maximised else min
         self._run: RunTracker | None = None
-        self._known: dict[str, set[int]] = {stage: set() for stage in STAGES}  # numbers of runs that have ended
+        self._known: dict[str, set[int]] = {stage: set() for stage in all_stages()}  # numbers of runs that have ended
         self._num_failed = self._num_pruned = 0
         self._best_screened: float | None = None
 
@@ -61,7 +61,7 @@ class StudyRunListener(StudyListener):
             self._take_in(record)
         if self._run is None:
             self._run = self._tracker.start_run(_info_of(self._definition, self._folder))
-        self._run.log(self._num_known, {"study/stage": STAGES.index(stage), "study/runs_planned": num_runs})
+        self._run.log(self._num_known, {"study/stage": all_stages().index(stage), "study/runs_planned": num_runs})
 
     def on_end(self, run: Run, record: RunRecord) -> None:
         """One row of the history for each run that has ended."""

@@ -11,14 +11,15 @@ import pytest
 from tests.tuner.studies import CONFIG, ControllerDied, FakeExecutor, Script, definition, journal, run_study
 from tests.tuner.study.test_study_listeners import FakeTracker
 from tuner.errors import UserError
-from tuner.results.evolution import Evolution
+from tuner.features.population.breeding import Breeding, Standing
+from tuner.features.population.drawing import moved
+from tuner.features.population.evolution import Evolution
+from tuner.features.population.facts import STATIC
+from tuner.features.population.gains import GainModel, GainSeeker, TrainedPart
+from tuner.features.population.knobs import knobs, schedule_of
 from tuner.results.insights.effort import costs
 from tuner.results.records import RunRecord
 from tuner.study import StudyStore
-from tuner.study.population.breeding import Breeding, Standing
-from tuner.study.population.drawing import moved
-from tuner.study.population.gains import GainModel, GainSeeker, TrainedPart
-from tuner.study.population.knobs import knobs, schedule_of
 from tuner.study.space.space import Space
 from tuner.study.watching.tracking import TrackingListener
 from tuner.trial import folder as files
@@ -33,7 +34,7 @@ POPULATION: JsonDict = {
     "num_candidates": 1,
     "num_select_seeds": 1,
     "num_test_seeds": 1,
-    "evolution": Evolution(generations=GENERATIONS),
+    "search": Evolution(generations=GENERATIONS),
 }
 
 
@@ -232,7 +233,7 @@ def test_states_that_nobody_goes_on_from_are_removed(whole: Any) -> None:
 @pytest.mark.parametrize("seed", [3, 5])
 def test_what_never_changed_is_chosen_by_the_longest_that_members_kept_it(tmp_path: Path, seed: int) -> None:
     """Worked out from the records alone: who descends from whom with the values of the first generation."""
-    summary = evolved(tmp_path, seed=seed, evolution=Evolution(generations=8))
+    summary = evolved(tmp_path, seed=seed, search=Evolution(generations=8))
     runs = {run.number: run for run in summary.stage("evolve")}
     founders: dict[int, int] = {}  # of runs whose line has never changed
     kept: dict[int, tuple[int, float]] = {}
@@ -248,13 +249,13 @@ def test_what_never_changed_is_chosen_by_the_longest_that_members_kept_it(tmp_pa
     best = max(kept, key=lambda founder: kept[founder])
     assert 0 < kept[best][0] < 7, "none was kept to the end, and some for more than a generation"
     assert best != max((run for run in runs.values() if not run.descent.generation), key=lambda run: run.value).number
-    assert summary.static_label == f"trial {best}"
+    assert STATIC.of(summary) == f"trial {best}"
 
 
 def test_the_winner_is_a_schedule_that_is_replayed_from_scratch(whole: Any) -> None:
     summary, executor = whole
     tested = {run.label for run in summary.stage("test")}
-    assert tested == {summary.winner_label, summary.static_label, "default"}
+    assert tested == {summary.winner_label, STATIC.of(summary), "default"}
     replays = [spec for spec in executor.started if spec.stage == "test" and "adaptive" in spec.config]
     assert len(replays) == 1
     replay = replays[0]
@@ -313,8 +314,8 @@ def test_a_member_that_fails_is_replaced_by_a_copy_of_a_good_one(tmp_path: Path)
     ("changes", "words"),
     [
         ({"num_trials": 3}, "at least 4 are needed"),
-        ({"evolution": Evolution(generations=4, frequencies=(1, 3)), "num_trials": 6}, "at least 8 are needed"),
-        ({"evolution": Evolution(generations=5)}, "must be a multiple of study.evolution.generations=5.*: 10 is"),
+        ({"search": Evolution(generations=4, frequencies=(1, 3)), "num_trials": 6}, "at least 8 are needed"),
+        ({"search": Evolution(generations=5)}, "must be a multiple of study.evolution.generations=5.*: 10 is"),
         ({"space": {"buffer": {"train_freq": {"low": 1, "high": 9}}}}, "nothing of this space can change"),
         ({"config": {**CONFIG_8, "training": {"total_steps": 12}}}, "at least 16 are needed"),
         ({"config": {**CONFIG_8, "adaptive": {"mode": "control"}}}, "adaptive, which must be off"),
@@ -405,7 +406,7 @@ def test_a_part_s_gain_is_its_score_less_that_of_its_parent(tmp_path: Path, monk
         return plain(self, generation, standings, past)
 
     monkeypatch.setattr(Breeding, "next", listen)
-    summary = evolved(tmp_path, evolution=Evolution(generations=GENERATIONS))
+    summary = evolved(tmp_path, search=Evolution(generations=GENERATIONS))
     runs = {run.number: run for run in summary.stage("evolve")}
     expected = []
     for run in sorted(runs.values(), key=lambda one: (one.descent.generation, one.descent.member)):
@@ -417,11 +418,11 @@ def test_a_part_s_gain_is_its_score_less_that_of_its_parent(tmp_path: Path, monk
 
 def test_killed_at_any_moment_the_model_proposes_the_same(tmp_path: Path) -> None:
     evolution = Evolution(generations=GENERATIONS)
-    whole = evolved(tmp_path / "whole", evolution=evolution)
+    whole = evolved(tmp_path / "whole", search=evolution)
     for moment in (9, 40, 75):
         with pytest.raises(ControllerDied):
-            evolved(tmp_path / str(moment), Leaving(die_after=moment), evolution=evolution)
-        again = evolved(tmp_path / str(moment), evolution=evolution)
+            evolved(tmp_path / str(moment), Leaving(die_after=moment), search=evolution)
+        again = evolved(tmp_path / str(moment), search=evolution)
         assert [(one[1], one[2]) for one in tree(again)] == [(one[1], one[2]) for one in tree(whole)]
-    perturbed = evolved(tmp_path / "perturbed", evolution=Evolution(generations=GENERATIONS, explore="perturb"))
+    perturbed = evolved(tmp_path / "perturbed", search=Evolution(generations=GENERATIONS, explore="perturb"))
     assert [one[2] for one in tree(perturbed)] != [one[2] for one in tree(whole)]

@@ -2,10 +2,11 @@
 
 from collections.abc import Container
 
+from tuner.features.population.descent import changing, copies
+from tuner.features.population.facts import EVOLVE
 from tuner.reporting.elements import figure, reason, section
 from tuner.reporting.markup import Html, join
-from tuner.results.insights.descent import changing, copies
-from tuner.results.records import EVOLVE, StudySummary
+from tuner.results.records import StudySummary
 from tuner.results.wording import counted
 
 

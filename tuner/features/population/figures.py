@@ -6,10 +6,11 @@ from typing import Final
 
 import numpy as np
 
+from tuner.features.population.descent import changing, line_of
+from tuner.features.population.facts import EVOLVE, STATIC
 from tuner.reporting.figures.scales import AxisScale
 from tuner.reporting.figures.style import DEFAULT, FAILED, FAINT, TRIAL, WINNER, axis, budget_axis, run_markers
-from tuner.results.insights.descent import changing, line_of
-from tuner.results.records import EVOLVE, TEST, RunRecord, StudySummary, numbers_among
+from tuner.results.records import TEST, RunRecord, StudySummary, numbers_among
 from tuner.trial.messages import JsonDict
 
 MAX_PARAMETERS: Final = 8
@@ -63,7 +64,7 @@ def replay_figure(summary: StudySummary) -> JsonDict | None:
     """Mean learning curves of the test runs: the schedule, what never changed, and the default configuration."""
     groups = (
         ("the schedule", summary.winner_label, WINNER),
-        ("never changed", summary.static_label, TRIAL),
+        ("never changed", STATIC.of(summary), TRIAL),
         ("default", summary.default_label, DEFAULT),
     )
     data = []

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from tuner.results.records import EVOLVE, RunRecord, StudySummary
+from tuner.features.population.facts import EVOLVE
+from tuner.results.records import RunRecord, StudySummary
 
 
 def line_of(summary: StudySummary, label: str | None) -> tuple[RunRecord, ...]:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
 
 from note_rl.seeding import generator
+from tuner.features.population.drawing import sample
 from tuner.results.records import Scalar
-from tuner.study.population.drawing import sample
 from tuner.study.space.space import Parameter
 
 Floats: TypeAlias = NDArray[np.float64]

@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tuner.errors import UserError
+from tuner.features.population.facts import EVOLVE
+from tuner.results.protocol import StagePlan, StudySettings, stage_seeds
+from tuner.results.records import CONFIRM, TEST
 
 EXPLORES = ("perturb", "gp")
 FIRST_COPIES = 2
@@ -21,9 +25,12 @@ class Evolution:
             Patient ones keep what pays late: they are copied by hastier ones, and never copy from these (after
             Doulazmi et al. 2025, who let several subpopulations evolve at different frequencies).
         explore: How copies get their values: "gp", from a model of what each part of training has gained
-            (`tuner.study.population.gains`), or "perturb", near those of the member that is copied.
+            (`tuner.features.population.gains`), or "perturb", near those of the member that is copied.
         resampled: With "perturb", the share of parameters that is drawn anew; the others are multiplied by 0.8 or 1.25.
     """
+
+    stage: ClassVar = EVOLVE
+    name: ClassVar = "population based training"
 
     generations: int = 8
     share: float = 0.25
@@ -65,6 +72,40 @@ class Evolution:
                 f"study.num_trials={num_members} members, {parts}of which study.evolution.share={self.share:g} are "
                 f"replaced, is less than one: at least {needed} are needed"
             )
+
+    def check(self, settings: StudySettings) -> None:
+        """Refuses sizes of a study that a population has no use for.
+
+        Raises:
+            UserError: Names one.
+        """
+        for name, bound in (("budget", settings.budget_s), ("max_env_steps", settings.max_env_steps)):
+            if bound is not None:
+                raise UserError(
+                    f"study.{name} ends a search that may end anywhere, and study=pbt has its members and their "
+                    "steps: leave it out, or set study.num_trials and training.total_steps"
+                )
+        self.check_size(settings.num_trials)
+        if settings.others or settings.num_race_seeds:
+            key = "study.metric with several objectives" if settings.others else "study.num_race_seeds"
+            raise UserError(f"{key} has no meaning with study.evolution: a population is compared by one score")
+
+    def sizes(self, num_trials: int) -> dict[str, int]:
+        """Its sizes, as the storage keeps them."""
+        return {"members": num_trials, "generations": self.generations}
+
+    def plan(self, settings: StudySettings, study_seed: int, total_steps: int) -> tuple[StagePlan, ...]:
+        """What the study does: its members together train as long as whole runs of all do."""
+        members, candidates = settings.num_trials, 2 * settings.num_candidates
+        seeds = stage_seeds(study_seed, EVOLVE, members)
+        words = "parts of runs: members are compared behind each, the worst copy the best and change"
+        evolve = StagePlan(EVOLVE, self.generations, seeds, members * total_steps, words)
+        tested = 3 + len(settings.baselines)
+        later = {CONFIRM: (candidates, settings.num_select_seeds), TEST: (tested, settings.num_test_seeds)}
+        return evolve, *(
+            StagePlan(stage, count, stage_seeds(study_seed, stage, seeds), count * seeds * total_steps)
+            for stage, (count, seeds) in later.items()
+        )
 
     def frequency_of(self, member: int) -> int:
         """After how many generations a member is compared."""

@@ -1,23 +1,20 @@
-"""What may change while an agent trains, and how such a change is written into a configuration.
+"""What may change while an agent trains, and the schedule that a line of members has followed.
 
-What is changed in training is written as a schedule: pairs of (environment steps, value from then on). So a run of a
-population and the replay of its history are made from the same settings, and do the same.
+A run of a population and the replay of its history are made from the same settings, and do the same.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Sequence
+from typing import Final
 
 from tuner.config.paths import get_path
 from tuner.errors import UserError
-from tuner.results.evolution import Evolution
+from tuner.features.population.evolution import Evolution
 from tuner.results.wording import join_words
+from tuner.study.schedules import Schedule, is_function
 from tuner.study.space.coordinates import Bounds
 from tuner.study.space.space import Parameter, Space
 from tuner.trial.messages import JsonDict
-
-Schedule: TypeAlias = Mapping[str, Sequence[Sequence[float]]]
-"""By what is changed, pairs of (environment steps, value from then on)."""
 
 _NAMES: Final = {
     **{f"optimizer.{name}": name for name in ("learning_rate", "weight_decay", "beta1", "beta2")},
@@ -31,12 +28,10 @@ _NAMES: Final = {
 }
 """Config path -> name in `note_rl.settings.Adaptive.schedule`; fractions of the agent evolve under their own names."""
 
-_OF_FUNCTIONS: Final = "agent.schedule"
-
 
 def knobs(space: Space, config: JsonDict) -> dict[str, Parameter]:
     """The parameters of a space that may change while training goes on, by their names in a schedule."""
-    of_function = _is_function(config)
+    of_function = is_function(config)
     if of_function and not _takes_schedule(config):
         return {}
     found = {}
@@ -67,7 +62,7 @@ def check_evolution(evolution: Evolution, space: Space, config: JsonDict) -> Non
     """
     if not knobs(space, config):
         searched = join_words(space.paths)
-        if _is_function(config) and not _takes_schedule(config):
+        if is_function(config) and not _takes_schedule(config):
             raise UserError(
                 "study=pbt: a function evolves if it takes an argument `schedule` and goes on from what it has "
                 "reported; this one does not, so use study=quick"
@@ -115,18 +110,6 @@ def schedule_of(history: Sequence[JsonDict], space: Space, config: JsonDict, gen
         if steps:
             schedule[name] = steps
     return schedule
-
-
-def as_setting(schedule: Schedule, config: JsonDict) -> JsonDict:
-    """A schedule as settings by config path."""
-    steps = {name: [list(step) for step in steps] for name, steps in schedule.items()}
-    if _is_function(config):
-        return {_OF_FUNCTIONS: steps}
-    return {"adaptive": {"_target_": "note_rl.settings.Adaptive", "mode": "control", "schedule": steps}}
-
-
-def _is_function(config: JsonDict) -> bool:
-    return config.get("backend") is None
 
 
 def _takes_schedule(config: JsonDict) -> bool:

@@ -8,8 +8,8 @@ import yaml
 
 import tuner as package
 from tests.tuner.command_line import SMALL_AGENTS, CommandLine
+from tuner.features.population.descent import copies, line_of
 from tuner.reporting.page import make_figures, render_page
-from tuner.results.insights.descent import copies, line_of
 from tuner.results.records import Descent, StudySummary
 from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.results.verdict import verdict

@@ -11,23 +11,23 @@ from pathlib import Path
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from tuner.features.population.breeding import Breeding, Standing, Succession
+from tuner.features.population.evolution import Evolution
+from tuner.features.population.facts import EVOLVE
+from tuner.features.population.gains import TrainedPart
+from tuner.features.population.inheriting import drop_state, inherit
+from tuner.features.population.knobs import knobs, schedule_of
 from tuner.results.protocol import stage_seeds
-from tuner.results.records import EVOLVE, RunRecord
+from tuner.results.records import DESCENT, RunRecord
 from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.enqueued import close
 from tuner.study.errors import StudyError
 from tuner.study.optuna_internals import suggest
-from tuner.study.population.breeding import Breeding, Standing, Succession
-from tuner.study.population.gains import TrainedPart
-from tuner.study.population.inheriting import drop_state, inherit
-from tuner.study.population.knobs import Schedule, knobs, schedule_of
 from tuner.study.run_registry import Run, RunEnd, RunRegistry
+from tuner.study.schedules import Schedule
 from tuner.study.storage.reading import (
     ATTEMPTS_ATTRIBUTE,
-    GENERATION_ATTRIBUTE,
-    MEMBER_ATTRIBUTE,
     OUTCOME_ATTRIBUTE,
-    PARENT_ATTRIBUTE,
     RUN_ATTRIBUTE,
     carry_values,
     descent_of,
@@ -67,8 +67,8 @@ class PopulationRegistry(RunRegistry):
 
     def __init__(self, study: optuna.Study, definition: StudyDefinition) -> None:
         super().__init__(study, EVOLVE, definition)
-        assert definition.settings.evolution is not None
-        self.evolution = definition.settings.evolution
+        assert isinstance(definition.settings.search, Evolution)
+        self.evolution = definition.settings.search
         self._num_members = definition.settings.num_trials
         self._seeds = stage_seeds(definition.seed, EVOLVE, self._num_members)
         space = definition.space
@@ -182,7 +182,7 @@ class PopulationRegistry(RunRegistry):
                 self._successions[generation] = self._breeding.next(generation, standings, self._past(generation))
             begun = self._successions[generation][member]
             parent = before[begun.parent].number
-        about = {MEMBER_ATTRIBUTE: member, GENERATION_ATTRIBUTE: generation, PARENT_ATTRIBUTE: parent}
+        about = dict(zip(DESCENT, (member, generation, parent), strict=True))
         self.study.enqueue_trial(dict(begun.drawn), user_attrs={**about, RUN_ATTRIBUTE: {"seed": self._seeds[member]}})
         return self._run(self._ask())
 

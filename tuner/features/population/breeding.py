@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from note_rl.seeding import generator
-from tuner.results.evolution import Evolution
+from tuner.features.population.drawing import moved, sample
+from tuner.features.population.evolution import Evolution
+from tuner.features.population.gains import GainSeeker, TrainedPart
 from tuner.results.records import Scalar
-from tuner.study.population.drawing import moved, sample
-from tuner.study.population.gains import GainSeeker, TrainedPart
 from tuner.study.space.space import Parameter, Space
 
 
