@@ -5,7 +5,7 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -27,8 +27,10 @@ from tuner.results.records import StudySummary
 from tuner.study import StudyStopped, StudyStore, fill_dashboard, home_of, summarise
 from tuner.study.guard import further_trials
 from tuner.study.sweep.choosing import named_study, unnamed_study
+from tuner.study.sweep.inputs import InputsListener, inputs_of
 from tuner.study.sweep.study import SweepRunner
 from tuner.support.interrupts import EXIT_INTERRUPTED
+from tuner.support.plain_text import printable
 from tuner.sweeper.job import HydraApp
 from tuner.sweeper.listener import SweepListeners, SweepLog
 from tuner.sweeper.planning import PlannedSweep, plan_sweep
@@ -40,6 +42,7 @@ from tuner.trial.messages import JsonDict
 _log = logging.getLogger(__name__)
 
 _PRELOAD = ("numpy", *MODULES_OF_A_JOB, "tuner.sweeper.job")
+_SHOWN = 3
 _SAFE_TO_PRELOAD = ("torch", "torch._dynamo", "tensorflow", "keras", "gymnasium", "pandas", "sklearn")
 """Slow to import, and without threads of their own: the fork server may have them if the application does."""
 
@@ -83,11 +86,11 @@ def _run(planned: PlannedSweep) -> JsonDict:
             definition = named_study(store, definition, place)
         else:
             definition = unnamed_study(store, definition, place, log.on_note)
-        for remark in planned.remarks:
+        for remark in (*planned.remarks, *_what_is_kept(store, definition.name)):
             _log.info("%s", remark)
         runner = partial(SweepRunner, replace(planned.sweep, definition=definition), store)
         with tracking(planned, definition) as tracked:
-            listener = SweepListeners(log, *filter(None, [tracked]))
+            listener = SweepListeners(log, InputsListener(), *filter(None, [tracked]))
             best = runner(partial(_make_executor, planned), listener).run(place.folder)
             if not best:
                 num_jobs = len(store.require(definition.name).get_trials(deepcopy=False))
@@ -96,6 +99,27 @@ def _run(planned: PlannedSweep) -> JsonDict:
             if tracked is not None:
                 tracked.on_summary(summary, best)
     return results_of(best, num_objectives)
+
+
+def _what_is_kept(store: StudyStore, name: str) -> Iterator[str]:
+    """What a sweep that goes on is the same by, and what it is not compared by."""
+    study = store.find(name)
+    num_done = 0 if study is None else sum(trial.state.is_finished() for trial in study.get_trials(deepcopy=False))
+    if study is None or not num_done:
+        return
+    inputs = inputs_of(study)
+    read = [file for file, digest in inputs.items() if digest is not None]
+    changed = [file for file, digest in inputs.items() if digest is None]
+    yield (
+        f"Results of {num_done} jobs are kept: configuration and code are the same, and so are {len(read)} files that "
+        f"jobs have read{_listed(read)}. What they read elsewhere is not compared"
+        f"{_listed(changed, ' (nor what changed while they ran: ')}: hydra.sweeper.study_name={name}-2 begins anew"
+    )
+
+
+def _listed(names: Sequence[str], opening: str = " (") -> str:
+    shown = [*map(printable, names[:_SHOWN]), *(["..."] if len(names) > _SHOWN else [])]
+    return f"{opening}{', '.join(shown)})" if names else ""
 
 
 def _nothing_good(further: str) -> UserError:
