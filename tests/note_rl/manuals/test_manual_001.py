@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import torch
 
-from note_rl import nn, rl
+from note_rl import errors, nn, rl
 from note_rl.errors import CheckpointError, SettingsError
 from tests.note_rl.manuals.snippets import (
     DQN_SET,
@@ -73,6 +73,7 @@ SNIPPETS = {  # those of 002 again, but for these: test_manuals.py has plain DQN
     ),
 }
 DQN = Snippet("DQN", (4, 128, 2), DQN_SET, "eps")
+HINDSIGHT = Snippet("DDPG_HER", (128, 0.1, 0.98, 0.005), {"pool_size": 10000, "batch": 256, "HER": True}, "noise")
 
 
 @pytest.mark.usefixtures("eager_updates")
@@ -137,9 +138,12 @@ def test_what_is_corrected_is_refused_in_words():
             model.train(*printed, pool_network=True, processes=7, processes_her=4)
 
 
+@pytest.mark.usefixtures("eager_updates")
 @pytest.mark.parametrize("framework", ["keras", "pytorch"])
-def test_processes_that_prepare_minibatches_are_taken_without_a_word(framework, caplog):
-    model = build(framework, DQN)
+@pytest.mark.parametrize("snippet", [DQN, SNIPPETS["DQN, prioritized"], HINDSIGHT], ids=["DQN", "PR", "HER"])
+def test_processes_that_prepare_minibatches_are_taken_without_a_word(framework, snippet, caplog, monkeypatch):
+    monkeypatch.setattr(errors, "_said", set())
+    model = build(framework, snippet)
     with caplog.at_level("WARNING", logger="note_rl"):
         train(framework, model, 2, p=0, processes_her=4, processes_pr=4)
     assert caplog.records == []
