@@ -5,7 +5,7 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -27,10 +27,9 @@ from tuner.results.records import StudySummary
 from tuner.study import StudyStopped, StudyStore, fill_dashboard, home_of, summarise
 from tuner.study.guard import further_trials
 from tuner.study.sweep.choosing import named_study, unnamed_study
-from tuner.study.sweep.inputs import InputsListener, inputs_of
+from tuner.study.sweep.inputs import InputsListener, what_is_kept
 from tuner.study.sweep.study import SweepRunner
 from tuner.support.interrupts import EXIT_INTERRUPTED
-from tuner.support.plain_text import printable
 from tuner.sweeper.job import HydraApp
 from tuner.sweeper.listener import SweepListeners, SweepLog
 from tuner.sweeper.planning import PlannedSweep, plan_sweep
@@ -42,7 +41,6 @@ from tuner.trial.messages import JsonDict
 _log = logging.getLogger(__name__)
 
 _PRELOAD = ("numpy", *MODULES_OF_A_JOB, "tuner.sweeper.job")
-_SHOWN = 3
 _SAFE_TO_PRELOAD = ("torch", "torch._dynamo", "tensorflow", "keras", "gymnasium", "pandas", "sklearn")
 """Slow to import, and without threads of their own: the fork server may have them if the application does."""
 
@@ -86,7 +84,9 @@ def _run(planned: PlannedSweep) -> JsonDict:
             definition = named_study(store, definition, place)
         else:
             definition = unnamed_study(store, definition, place, log.on_note)
-        for remark in (*planned.remarks, *_what_is_kept(store, definition.name)):
+        study = store.find(definition.name)
+        kept = "" if study is None else in_own_words(what_is_kept(study))
+        for remark in filter(None, (*planned.remarks, kept)):
             _log.info("%s", remark)
         runner = partial(SweepRunner, replace(planned.sweep, definition=definition), store)
         with tracking(planned, definition) as tracked:
@@ -99,27 +99,6 @@ def _run(planned: PlannedSweep) -> JsonDict:
             if tracked is not None:
                 tracked.on_summary(summary, best)
     return results_of(best, num_objectives)
-
-
-def _what_is_kept(store: StudyStore, name: str) -> Iterator[str]:
-    """What a sweep that goes on is the same by, and what it is not compared by."""
-    study = store.find(name)
-    num_done = 0 if study is None else sum(trial.state.is_finished() for trial in study.get_trials(deepcopy=False))
-    if study is None or not num_done:
-        return
-    inputs = inputs_of(study)
-    read = [file for file, digest in inputs.items() if digest is not None]
-    changed = [file for file, digest in inputs.items() if digest is None]
-    yield (
-        f"Results of {num_done} jobs are kept: configuration and code are the same, and so are {len(read)} files that "
-        f"jobs have read{_listed(read)}. What they read elsewhere is not compared"
-        f"{_listed(changed, ' (nor what changed while they ran: ')}: hydra.sweeper.study_name={name}-2 begins anew"
-    )
-
-
-def _listed(names: Sequence[str], opening: str = " (") -> str:
-    shown = [*map(printable, names[:_SHOWN]), *(["..."] if len(names) > _SHOWN else [])]
-    return f"{opening}{', '.join(shown)})" if names else ""
 
 
 def _nothing_good(further: str) -> UserError:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import optuna
 import pytest
 from omegaconf import OmegaConf
 
@@ -15,7 +16,7 @@ from tuner.errors import UserError
 from tuner.study import StudyStore
 from tuner.study.storage.store import begin_or_continue
 from tuner.study.sweep.choosing import SweepPlace, named_study, unnamed_study
-from tuner.study.sweep.inputs import check_inputs, inputs_of, keep_inputs
+from tuner.study.sweep.inputs import check_inputs, inputs_of, keep_inputs, what_is_kept
 from tuner.sweeper.inputs import InputFiles, Reading, noting_inputs
 
 FILES = (
@@ -110,6 +111,22 @@ def test_the_first_digest_of_a_file_stays_unless_jobs_change_it() -> None:
         check_inputs(study, lambda name: None)
     study.set_user_attr("inputs", ["a"])
     assert inputs_of(study) == {}
+
+
+def test_what_is_kept_is_said_and_what_is_not_compared() -> None:
+    study = StudyStore("memory").open("s", "screen", directions=("minimize",))
+    assert what_is_kept(study) == "", "there is nothing to keep"
+    study.add_trial(optuna.trial.create_trial(value=1.0))
+    assert what_is_kept(study) == (
+        "The results of 1 job are kept: configuration and code are the same. "
+        "What jobs read otherwise is not compared: study.name=s-2 begins anew"
+    )
+    keep_inputs(study, {**{f"{n}.py": "1" for n in range(6)}, "cache\x1b.db": None})
+    assert what_is_kept(study) == (
+        "The results of 1 job are kept: configuration, code and 6 files that jobs have read "
+        "(0.py, 1.py, 2.py, 3.py, 4.py, ...) are the same. What jobs read otherwise, or changed (cache\\x1b.db), "
+        "is not compared: study.name=s-2 begins anew"
+    )
 
 
 def test_an_edited_file_is_refused_with_a_name_and_begins_anew_without(tmp_path: Path) -> None:

@@ -163,8 +163,8 @@ def test_another_command_code_or_configuration_is_refused_and_the_same_adds_noth
     (swept.folder / "helper.py").write_text("PLUS = 0.0\n")
     again = swept(*SWEEP)
     assert f"{NUM_TRIALS} are done" in again
-    assert f"Results of {NUM_TRIALS} jobs are kept" in again
-    assert "2 files that jobs have read (data.json, helper.py)" in again
+    assert f"The results of {NUM_TRIALS} jobs are kept: configuration, code and 2 files that jobs have read" in again
+    assert "(data.json, helper.py) are the same. What jobs read otherwise is not compared: " in again
     assert "hydra.sweeper.study_name=quadratic-2 begins anew" in again
     assert len(swept.study("quadratic").trials) == NUM_TRIALS
 
