@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Mapping
 from types import FunctionType
 from typing import Any
 
+from gymnasium import Space
+
 from note_rl.learners.comparing import ABSENT, PLAIN, SameObject
 from note_rl.learners.keras.environments import is_environment
 from note_rl.learners.keras.holders import Holder, holder_of, is_of_a_library
@@ -26,7 +28,8 @@ class Contents:
 
     Attributes:
         unwatched: What can change unseen, or is too large to be looked into, for people.
-        environments: Those that were found, by what people call them; they are not looked into.
+        environments: Those that were found, with what people call them; they are not looked into.
+        spaces: Those that were found, likewise; what they draw from is not looked at.
     """
 
     def __init__(self, roots: Callable[[], Mapping[str, Any]], closed: Collection[Any] = ()) -> None:
@@ -37,6 +40,7 @@ class Contents:
         self._values: dict[Path, Any] = {}
         self.unwatched: list[str] = []
         self.environments: list[tuple[str, Any]] = []
+        self.spaces: list[tuple[str, Any]] = []
         now = roots()
         self._of_roots = Holder([], lambda: list(roots().values()))
         for name, value in now.items():
@@ -90,6 +94,8 @@ class Contents:
             self._seen[id(value)] = value
             self.environments.append((_name(path), value))
             return None
+        if isinstance(value, Space):
+            self.spaces.append((_name(path), value))
         try:
             holder = holder_of(value)
         except TypeError as error:

@@ -1,6 +1,6 @@
 """What a traced function reads of environments, which change with every step in what it does not read."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,11 +46,9 @@ class ReadEnvironment:
         return {f"{self.title}.{name}": vars(self.env).get(name, ABSENT) for name in sorted(self.names)}
 
     def changing(self) -> dict[str, Any]:
-        """Returns what code that reads it may change: its numbers and words, and generators of random numbers."""
-        held = {f"{self.title}.{name}": value for name, value in vars(self.env).items()}
-        return {name: value for name, value in held.items() if isinstance(value, (*PLAIN, *_GENERATORS))} | {
-            name: generators for name, value in held.items() if (generators := generators_of(value))
-        }
+        """Returns what code that reads it may change: numbers and words, spaces, generators of random numbers."""
+        kinds = (*PLAIN, *_GENERATORS, spaces.Space)
+        return {f"{self.title}.{name}": value for name, value in vars(self.env).items() if isinstance(value, kinds)}
 
     def put_back(self) -> None:
         """Has it hold what it held."""
@@ -77,3 +75,13 @@ def generators_of(space: Any) -> list[Any]:
     if not isinstance(space, spaces.Space):
         return []
     return [value for value in vars(space).values() if isinstance(value, _GENERATORS)]
+
+
+def apart(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns items by name, with marks on names that others have: two environments may be held in one list."""
+    found: dict[str, Any] = {}
+    for name, value in items:
+        while name in found:
+            name += "'"
+        found[name] = value
+    return found

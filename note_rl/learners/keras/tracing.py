@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from note_rl.learners.comparing import ABSENT, PLAIN
 from note_rl.learners.keras.contents import Contents
-from note_rl.learners.keras.environments import ReadEnvironment, generators_of, with_wrapped
+from note_rl.learners.keras.environments import ReadEnvironment, apart, generators_of, with_wrapped
 from note_rl.learners.keras.holders import Holder, SharedGenerator, is_of_a_library
 from note_rl.learners.keras.keras_internals import rate_of
 from note_rl.learners.outside import reads_from_outside
@@ -58,11 +58,15 @@ class Everything:
         self._attributes = dict(vars(agent))
         self._of_classes = [(kind, dict(vars(kind))) for kind in _own_classes(agent)]
         self.environments: list[ReadEnvironment] = []
+        self._spaces: list[tuple[str, Any]] = []
         self.contents = Contents(self._roots, [agent])
         if found := self.contents.environments:
             titles = [f"self.{name}" if name in self._attributes else name for name, _ in found]
             pairs = zip(titles, found, strict=True)
             self.environments = [one for title, (_, env) in pairs for one in with_wrapped(env, title)]
+            self.contents = Contents(self._roots, [agent])
+        if spaces := self.contents.spaces:
+            self._spaces = spaces
             self.contents = Contents(self._roots, [agent])
 
     def put_back(self) -> None:
@@ -83,18 +87,13 @@ class Everything:
         left_out = _bookkeeping(self._agent)
         attributes = {name: value for name, value in vars(self._agent).items() if name not in left_out}
         names = {name for kind in _own_classes(self._agent) for name in vars(kind)}
-        of_environments = {name: value for one in self.environments for name, value in one.changing().items()}
-        return {**attributes, **_of_classes(self._agent, names), **of_environments, **_drawn(attributes), **_GENERATORS}
+        of_environments = apart(item for one in self.environments for item in one.changing().items())
+        drawn = apart((f"random numbers of {name}", generators_of(space)) for name, space in self._spaces)
+        return {**attributes, **_of_classes(self._agent, names), **of_environments, **drawn, **_GENERATORS}
 
 
 def _bookkeeping(agent: Any) -> set[str]:
     return {*vars(agent).get("_bookkeeping", ()), "_bookkeeping"}
-
-
-def _drawn(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """What the spaces among attributes draw from."""
-    found = {name: generators_of(value) for name, value in attributes.items()}
-    return {f"random numbers of {name}": generators for name, generators in found.items() if generators}
 
 
 def _own_classes(agent: Any) -> list[type]:
@@ -270,9 +269,8 @@ class Constants:
         attributes = vars(self._agent)
         values = {name: attributes.get(name, ABSENT) for name in self._read}
         values |= _of_classes(self._agent, {*self._read, *self._named, *_CALLED})
-        for one in self._environments:
-            if one.names:
-                values |= one.read() | _of_classes(one.env, one.names)
+        read = [one for one in self._environments if one.names]
+        values |= apart(item for one in read for item in (one.read() | _of_classes(one.env, one.names)).items())
         values |= {f"keras.config.{setting.__name__}()": setting() for setting in _SETTINGS}
         values["keras.config.dtype_policy()"] = keras.config.dtype_policy().name
         values |= {name: getattr(self._agent, name, ABSENT) for name in self._counts()}

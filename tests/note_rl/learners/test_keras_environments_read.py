@@ -56,7 +56,7 @@ class Agent(RL):
         self.read = read
         self.env = Outer(Level(Counting()))
         self.space = spaces.Dict({"a": spaces.Box(-1.0, 1.0, (1,)), "b": spaces.Tuple([spaces.Discrete(2)])})
-        self.held, self.several = Held(), [Level(Counting())]
+        self.held, self.several = Held(), [Level(Counting()), Level(Counting())]
 
     def action(self, s):
         return s * self.w
@@ -109,7 +109,14 @@ CHANGES = {
     ),
     "another one": (lambda agent: agent.env.env.level, lambda agent: setattr(agent, "env", another())),
     "held by an object": (lambda agent: agent.held.env.level, lambda agent: setattr(agent.held.env, "level", 3.0)),
-    "in a list": (lambda agent: agent.several[0].level, lambda agent: setattr(agent.several[0], "level", 3.0)),
+    "in a list": (
+        lambda agent: agent.several[0].level * agent.several[1].level,
+        lambda agent: setattr(agent.several[1], "level", 3.0),
+    ),
+    "first in a list": (
+        lambda agent: agent.several[0].level * agent.several[1].level,
+        lambda agent: setattr(agent.several[0], "level", 3.0),
+    ),
     "global": (lambda agent: OUTSIDE.level, lambda agent: setattr(OUTSIDE, "level", 3.0)),
     "bound of a box": (lambda agent: float(box(agent).high[0]), lambda agent: box(agent).high.fill(3.0)),
     "another bound": (
