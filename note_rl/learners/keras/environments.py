@@ -14,8 +14,8 @@ _GENERATORS = (np.random.Generator, np.random.RandomState)
 
 def is_environment(value: Any) -> bool:
     """Whether this is an environment, of whatever package, rather than what makes one."""
-    kind = type(value)
-    return not isinstance(value, type) and hasattr(value, "__dict__") and hasattr(kind, "reset") and hasattr(kind, "step")
+    steps = hasattr(type(value), "reset") and hasattr(type(value), "step")
+    return steps and not isinstance(value, type) and hasattr(value, "__dict__")
 
 
 @dataclass

@@ -6,7 +6,7 @@ before each update, and a function that changes what it reads is not traced.
 """
 
 import random
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from types import CodeType, FunctionType
