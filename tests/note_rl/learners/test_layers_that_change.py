@@ -62,14 +62,12 @@ def torch_agent(make: Callable[[], Any]) -> Any:
             first: Any = nn.Linear(2, 8)
             self.net = nn.Sequential(first, layer, nn.Linear(8, 1))
             self.param = list(self.net.parameters())
-            self.layer = layer
 
         def action(self, s: Any) -> Any:
             return self.net(s)
 
         def __call__(self, s: Any, a: Any, next_s: Any, r: Any, d: Any) -> Any:
-            scale = 0.0 if hasattr(self.net, "off") else 1.0
-            return scale * (self.net(s)[:, 0] - r).square()
+            return (self.net(s)[:, 0] - r).square()
 
     return Agent()
 
@@ -88,7 +86,6 @@ def keras_agent(make: Callable[[], Any]) -> Any:
             super().__init__()
             self.net = keras.Sequential([keras.Input((2,)), keras.layers.Dense(8), layer, keras.layers.Dense(1)])
             self.param = self.net.trainable_variables
-            self.layer = layer
 
         def action(self, s: Any) -> Any:
             return self.net(s)
@@ -208,7 +205,7 @@ def torch_learner(make: Callable[[], Any], change: Change, jit: Any) -> Any:
     agent.learner.prepare(of_torch.sgd(agent.param, 0.1), None, (), jit)
     agent.learner.expect(LONG)
     agent.learner.update(sample(1, 8), {})
-    change(agent.layer)
+    change(agent.net[1])
     agent.learner.update(sample(1, 8, seed=1), {})
     return agent.learner
 
@@ -219,7 +216,7 @@ def keras_learner(make: Callable[[], Any], change: Change, untraced: bool) -> An
     agent.learner.prepare(of_keras.sgd(agent.param, 0.1), None, (), False)
     agent.learner._update.compilation.untraced = untraced
     agent.learner.update(sample(1, 8), {})
-    change(agent.layer)
+    change(agent.net.layers[1])
     agent.learner.update(sample(1, 8, seed=1), {})
     return agent.learner
 
