@@ -482,12 +482,12 @@ def replayed(monkeypatch):
 
 SETTINGS = {
     "type of new numbers": (
-        lambda agent, s, r: (s @ agent.w - r).square() * (2.0 if torch.zeros(1).dtype is torch.float64 else 1.0),
+        lambda agent, s, r: (s @ agent.w - r).square() * (-1.0 if torch.zeros(1).dtype is torch.float64 else 1.0),
         lambda: torch.set_default_dtype(torch.float64),
         lambda: torch.set_default_dtype(torch.float32),
     ),
     "default type": (
-        of_scale(lambda agent: 2.0 if torch.get_default_dtype() is torch.float64 else 1.0),
+        of_scale(lambda agent: -1.0 if torch.get_default_dtype() is torch.float64 else 1.0),
         lambda: torch.set_default_dtype(torch.float64),
         lambda: torch.set_default_dtype(torch.float32),
     ),
@@ -497,12 +497,12 @@ SETTINGS = {
         lambda: torch.set_autocast_enabled("cpu", False),
     ),
     "deterministic algorithms": (
-        of_scale(lambda agent: 2.0 if torch.are_deterministic_algorithms_enabled() else 1.0),
+        of_scale(lambda agent: -1.0 if torch.are_deterministic_algorithms_enabled() else 1.0),
         lambda: torch.use_deterministic_algorithms(True),
         lambda: torch.use_deterministic_algorithms(False),
     ),
     "flag of a backend": (
-        of_scale(lambda agent: 2.0 if torch.backends.cudnn.benchmark else 1.0),
+        of_scale(lambda agent: -1.0 if torch.backends.cudnn.benchmark else 1.0),
         lambda: setattr(torch.backends.cudnn, "benchmark", True),
         lambda: setattr(torch.backends.cudnn, "benchmark", False),
     ),
@@ -556,6 +556,7 @@ class OfLayers(Custom):
 def test_what_is_read_of_layers_of_torch_is_followed(loss, change):
     learners = []
     for jit in ("auto", False):
+        seed_everything(0)
         learner = learner_of(OfLayers(loss), jit)
         for seed in range(3):
             learner.update(minibatches(seed=seed), {})
