@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from tests.tuner.command_line import RECORDING, SMALL, SMALL_AGENTS, CommandLine, Recording, RecordingRun
+from tuner.config.paths import flatten
 from tuner.study import StudyStore, summarise
 
 SWEEP = ("train", "-m", "hydra/sweeper=optuna")
@@ -59,6 +60,7 @@ def test_each_job_is_a_run_for_trackers_and_so_is_the_sweep(tuner: CommandLine) 
     assert sorted(values) == ["seed=3", "seed=4"], "each combination once"
     whole, *jobs = Recording.infos
     assert (whole.name, whole.job_type, whole.folder) == (study.study_name, "study", tuner.folder / "both")
+    assert set(flatten(whole.config)) - {"study"} <= set(flatten(jobs[0].config)), "a column that no job has"
     assert {info.name for info in jobs} == values.keys()
     for info in jobs:
         assert (info.group, info.job_type, info.tags) == (study.study_name, "train", (info.name,))
