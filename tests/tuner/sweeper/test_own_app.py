@@ -75,7 +75,8 @@ def test_each_job_is_a_run_for_trackers_and_so_is_the_sweep(tuner: CommandLine) 
         assert Recording.steps[info.name] == [round(json.loads(line)["step"] * total) for line in reports]
     code, summary = Recording.ends[study.study_name]
     best = max(study.trials, key=lambda trial: trial.value or 0.0)
-    assert (code, summary["best_params"], summary["best_config"]["seed"]) == (0, best.params, best.params["seed"])
+    seed = json.loads(summary["best_config"])["seed"]
+    assert (code, summary["best_params"], seed) == (0, best.params, best.params["seed"])
 
 
 def test_a_sweep_to_minimise_shows_the_lowest_value_as_its_best(

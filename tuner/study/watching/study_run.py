@@ -105,7 +105,7 @@ class StudyRunListener(StudyListener):
             "verdict": found.sentence,
             "winner": summary.winner_label,
             "best_params": dict(summary.params_of(summary.winner_label or "")),
-            "best_config": config,
+            "best_config": json.dumps(config),  # one column, not one for each setting
             "retrain_command": summary.retrain_command,
             **{name: estimate.iqm for name, estimate in numbers.items() if estimate is not None},
             **{f"importance/{path}": share for path, share in summary.importances.items()},
