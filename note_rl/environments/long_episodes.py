@@ -11,7 +11,7 @@ from note_rl.environments.wrappers import wrapper_of
 from note_rl.errors import say_once
 
 _log = logging.getLogger(__name__)
-LONG, LONGEST = 10_000, 100_000
+LONG, LONGEST = 10_000, 1_000_000
 """Steps of an episode, after which it is said that it goes on, and after which it is cut off."""
 _REMEDY = "env.max_episode_steps (from Python: gymnasium.wrappers.TimeLimit) sets a time limit"
 

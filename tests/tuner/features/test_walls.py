@@ -14,7 +14,7 @@ WORDS = {
     "interactions": r"interaction",
     "objectives": r"\b(the|a|its|each|of) fronts?\b(?! of)|\bfront[-_]|_front\b|\.front\b|front_?(member|selection)"
     r"|pareto|unbeaten|several objectives",
-    "environments": r"of several environments|(summary|definition|study|self)\.environments\b"
+    "environments": r"of several environments|(summary|definition|study)\.environments\b"
     r"|study_?environment|score_?scale|own_?winner",
     "population": r"(?<![_a-z])population(?!_size)|evolution|evolve|\bpbt\b|\bgenerations?\b|static_label",
 }

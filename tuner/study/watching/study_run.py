@@ -31,14 +31,22 @@ class StudyRunListener(StudyListener):
         definition: The study.
         folder: Of the study, if not where the definition says.
         maximised: Whether higher scores are better.
+        columns: Settings as its runs show them, if these are not those of the definition.
     """
 
     def __init__(
-        self, tracker: Tracker, definition: StudyDefinition, folder: Path | None = None, *, maximised: bool = True
+        self,
+        tracker: Tracker,
+        definition: StudyDefinition,
+        folder: Path | None = None,
+        *,
+        maximised: bool = True,
+        columns: JsonDict | None = None,
     ) -> None:
         self._tracker = tracker
         self._definition = definition
         self._folder = folder or definition.study_folder
+        self._columns = definition.judged_config() if columns is None else columns
         self._better = max if maximised else min
         self._run: RunTracker | None = None
         self._known: dict[str, set[int]] = {stage: set() for stage in all_stages()}  # numbers of runs that have ended
@@ -60,7 +68,7 @@ class StudyRunListener(StudyListener):
         for record in records:
             self._take_in(record)
         if self._run is None:
-            self._run = self._tracker.start_run(_info_of(self._definition, self._folder))
+            self._run = self._tracker.start_run(_info_of(self._definition, self._folder, self._columns))
         self._run.log(self._num_known, {"study/stage": all_stages().index(stage), "study/runs_planned": num_runs})
 
     def on_end(self, run: Run, record: RunRecord) -> None:
@@ -98,7 +106,7 @@ class StudyRunListener(StudyListener):
             "verdict": found.sentence,
             "winner": summary.winner_label,
             "best_params": dict(summary.params_of(summary.winner_label or "")),
-            "best_config": config,
+            "best_config": json.dumps(config),  # one column, not one for each setting
             "retrain_command": summary.retrain_command,
             **{name: estimate.iqm for name, estimate in numbers.items() if estimate is not None},
             **{f"importance/{path}": share for path, share in summary.importances.items()},
@@ -132,10 +140,10 @@ class StudyRunListener(StudyListener):
             self._run = None
 
 
-def _info_of(definition: StudyDefinition, folder: Path) -> RunInfo:
+def _info_of(definition: StudyDefinition, folder: Path, columns: JsonDict) -> RunInfo:
     about = json.dumps({**describe(definition), **settings_to_json(definition)}, default=str)
     # In the columns of its runs, which a table of them has anyway; what only a study has is one text.
-    config = {**definition.judged_config(), "seed": definition.seed, "study": about}
+    config = {**columns, "seed": definition.seed, "study": about}
     return RunInfo(definition.name, definition.name, config, folder, (JOB_TYPE,), JOB_TYPE, group_folder=folder)
 
 
