@@ -20,6 +20,7 @@ from tuner.features.population.knobs import knobs, schedule_of
 from tuner.results.insights.effort import costs
 from tuner.results.records import RunRecord
 from tuner.study import StudyStore
+from tuner.study.features import check_definition
 from tuner.study.space.space import Space
 from tuner.study.watching.tracking import TrackingListener
 from tuner.trial import folder as files
@@ -324,7 +325,7 @@ def test_a_member_that_fails_is_replaced_by_a_copy_of_a_good_one(tmp_path: Path)
 )
 def test_what_makes_no_population_is_refused(tmp_path: Path, changes: JsonDict, words: str) -> None:
     with pytest.raises(UserError, match=words):
-        definition(tmp_path, **{**POPULATION, **changes})
+        check_definition(definition(tmp_path, **{**POPULATION, **changes}))
 
 
 @pytest.mark.parametrize(
@@ -340,7 +341,7 @@ def test_so_are_sizes_that_make_no_evolution(options: dict[str, Any], words: str
 def test_a_population_cannot_go_on_with_other_sizes(tmp_path: Path) -> None:
     evolved(tmp_path)
     with pytest.raises(UserError, match="evolution was"):
-        evolved(tmp_path, evolution=replace(POPULATION["evolution"], share=0.5))
+        evolved(tmp_path, search=replace(POPULATION["search"], share=0.5))
     with StudyStore(journal(tmp_path)) as store:
         attributes = store.require("study").get_trials()[-1].user_attrs
     assert (attributes["member"], attributes["generation"]) == (7, GENERATIONS - 1)
