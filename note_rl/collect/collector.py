@@ -11,7 +11,7 @@ from note_rl.collect.rows import Rows
 from note_rl.environments import Environments
 from note_rl.environments.frames import FrameStack
 from note_rl.environments.long_episodes import say_if_none_ends
-from note_rl.environments.observations import check_finite, check_rewards
+from note_rl.environments.observations import check_finite, check_rewards, say_if_rounded
 from note_rl.errors import CheckpointError
 from note_rl.learners.recurrence import RecurrentState
 from note_rl.policy import Policy
@@ -106,6 +106,7 @@ class Collector(Collecting):
         self._settle()
         steps = rows.take()
         check_finite(envs.name, steps.obs)
+        say_if_rounded(envs.name, steps.obs)
         check_finite(envs.name, steps.next_obs)
         check_rewards(envs.name, steps.reward)  # in single precision
         return steps, episodes

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from note_rl.environments.observations import ObservationReader, name_of
+from note_rl.environments.observations import ObservationReader, check_keys, name_of
 from note_rl.environments.wrappers import wrapper_of
 from note_rl.types import Array, FloatArray
 
@@ -20,7 +20,7 @@ class GoalLayout:
     """Where the goal stands in an observation, and what it is worth to achieve one.
 
     Attributes:
-        obs_size: Length of the observation proper, at the front.
+        obs_size: Length of the observation proper, which comes first.
         goal_size: Length of the desired goal, behind it.
         compute_reward: The environment's compute_reward(achieved, desired, info), where it has one.
         compute_terminated: Its compute_terminated, with the same arguments; None: achieving a goal ends nothing.
@@ -45,9 +45,10 @@ class GoalObservation(gymnasium.ObservationWrapper[FloatArray, Any, Any]):
         observation, goal = parts
         name = name_of(env)
         self._readers = {
-            part: ObservationReader(name, box, f"[{part!r}]")
+            part: ObservationReader(name, box, f"[{part!r}]", among=np.dtype(np.float32))
             for part, box in (("observation", observation), ("desired_goal", goal), ("achieved_goal", goal))
         }
+        self._num_looks = 2  # at the first reset and the first step
         low = np.concatenate([_flat(observation.low), _flat(goal.low)])
         high = np.concatenate([_flat(observation.high), _flat(goal.high)])
         self.observation_space = spaces.Box(low, high, dtype=np.float32)
@@ -61,6 +62,9 @@ class GoalObservation(gymnasium.ObservationWrapper[FloatArray, Any, Any]):
 
     def observation(self, observation: Any) -> FloatArray:
         """[obs_size + goal_size] float32."""
+        if self._num_looks:
+            self._num_looks -= 1
+            check_keys(name_of(self), self.env.observation_space, observation, "reset() or step()")
         seen = {
             part: _flat(reader.one(observation[part], "reset() or step()")) for part, reader in self._readers.items()
         }

@@ -12,7 +12,7 @@ from note_rl.errors import say_once
 from note_rl.wording import Sentence, choice
 
 _log = logging.getLogger(__name__)
-LONG, LONGEST = 10_000, 100_000
+LONG, LONGEST = 10_000, 1_000_000
 """Steps of an episode, after which it is said that it goes on, and after which it is cut off."""
 _REMEDY = Sentence("{} sets a time limit", choice("gymnasium.wrappers.TimeLimit"))
 

@@ -1,6 +1,7 @@
 """Observations as arrays of the shape and type that their space says, and what cannot be made such an array."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -8,10 +9,15 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from note_rl.errors import EnvironmentMismatchError
+from note_rl.errors import EnvironmentMismatchError, say_once
 from note_rl.types import Array
 
+_log = logging.getLogger(__name__)
 _NUMBERS = "biuf"  # kinds of NumPy types that are real numbers
+_EXACT = 2**24
+"""Single precision, in which networks compute, holds every whole number up to this one, and not the next."""
+_SMALLER = "show smaller numbers, or a large one as several (divmod)"
+_LONGEST = 2**24  # numbers of a flat observation: 64 MiB each
 
 
 def id_of(env: Any) -> str | None:
@@ -36,14 +42,16 @@ class ObservationReader:
         name: Of the environment, for messages.
         space: Of one observation.
         part: Which part of the observations of the environment that is, for messages; empty: all of it.
+        among: Type of the vector that it becomes a part of; None: it stands alone.
 
     Attributes:
         shape, dtype: Of one observation as it is stored.
     """
 
-    def __init__(self, name: str, space: spaces.Box, part: str = "") -> None:
+    def __init__(self, name: str, space: spaces.Box, part: str = "", among: np.dtype[Any] | None = None) -> None:
         self.shape: tuple[int, ...] = space.shape
-        self.dtype = np.dtype(np.float32 if space.dtype == np.float64 else space.dtype)
+        self._own = np.dtype(np.float32 if space.dtype == np.float64 else space.dtype)
+        self.dtype = self._own if among is None else among
         self._name, self._space, self._part = name, space, part
 
     def one(self, obs: Any, method: str) -> Array:
@@ -78,17 +86,23 @@ class ObservationReader:
                 f"gave an observation of the shape {list(array.shape)} where {list(shape)} is expected{batch}",
                 "let both have the same shape",
             )
-        if array.dtype == self.dtype:
-            return array
+        own = array if array.dtype == self._own else self._as(self._own, array, method)
+        return own if self._own == self.dtype else self._as(self.dtype, own, method)
+
+    def _as(self, dtype: np.dtype[Any], array: Array, method: str) -> Array:
+        """In another type, in which whole numbers stay what they are."""
         with np.errstate(all="ignore"):  # infinity, and what no whole number stands for, are looked for below and later
-            stored = array.astype(self.dtype)
-        if self.dtype.kind != "f" and not np.array_equal(stored, array):
-            lost = array[stored != array].flat[0]
-            raise self._refusal(
-                method,
-                f"gave {lost:g} in an observation, which {self.dtype} does not hold",
-                "give the space dtype=np.float32, or give such numbers",
-            )
+            stored = array.astype(dtype)
+            if dtype.kind != "f":
+                lost, remedy = stored != array, "give the space dtype=np.float32, or give such numbers"
+            elif array.dtype.kind in "iu":
+                lost, remedy = stored.astype(array.dtype) != array, _SMALLER
+            else:
+                return stored
+        if lost.any():
+            number = array[lost].flat[0]
+            what = f"gave {number if array.dtype.kind in 'iu' else f'{number:g}'} in an observation"
+            raise self._refusal(method, f"{what}, which {dtype} does not hold", remedy)
         return stored
 
     def _refusal(self, method: str, what: str, remedy: str) -> EnvironmentMismatchError:
@@ -133,6 +147,19 @@ def check_finite(name: str, obs: Array) -> None:
     )
 
 
+def say_if_rounded(name: str, obs: Array) -> None:
+    """Says once that networks see whole numbers [..., *obs] rounded, which are stored as they are."""
+    if obs.dtype.kind not in "iu" or obs.dtype.itemsize < 4 or not obs.size:
+        return
+    furthest = max(int(obs.max()), int(obs.min()), key=abs)
+    if abs(furthest) > _EXACT:
+        say_once(
+            _log,
+            f"{name} shows {furthest:,}, and networks compute in single precision, which rounds whole numbers beyond "
+            f"{_EXACT:,}: {_SMALLER}",
+        )
+
+
 def check_rewards(name: str, rewards: Array) -> None:
     """Refuses rewards, or sums of them, with nan or infinity among them (EnvironmentMismatchError)."""
     if not all_finite(rewards):
@@ -140,6 +167,35 @@ def check_rewards(name: str, rewards: Array) -> None:
             f"step() of {name} gave None, nan or infinity as a reward, or a number beyond 3.4e38: it must give a "
             "number that is finite in single precision in every step"
         )
+
+
+def check_keys(name: str, space: spaces.Space[Any], observation: Any, method: str, part: str = "") -> None:
+    """Refuses a part of an observation that its Dict or Tuple has no space for.
+
+    Args:
+        name: Of the environment, for messages.
+        space: Of the observation.
+        observation: What the environment gave.
+        method: That gave it, for messages.
+        part: Which part of its observations that is, for messages; empty: all of it.
+
+    Raises:
+        EnvironmentMismatchError: Naming the part.
+    """
+    if isinstance(space, spaces.Dict) and isinstance(observation, Mapping):
+        given: dict[Any, Any] = dict(observation)
+        known: dict[Any, spaces.Space[Any]] = dict(space.spaces)
+    elif isinstance(space, spaces.Tuple) and isinstance(observation, tuple | list):
+        given, known = dict(enumerate(observation)), dict(enumerate(space.spaces))
+    else:
+        return
+    for key, value in given.items():
+        if key not in known:
+            raise EnvironmentMismatchError(
+                f"{method} of {name} gave an observation with {part}[{key!r}], and its observation space {space} has "
+                "no such part: add it to the space, or leave it out"
+            )
+        check_keys(name, known[key], value, method, f"{part}[{key!r}]")
 
 
 Encode = Callable[[Any, str], Array]
@@ -177,11 +233,18 @@ class FlatReader:
                 f"{name} has the observation space {space}, whose observations have no fixed size, and networks take "
                 "arrays of one size: give a Box (padded with zeros, for example), or a Dict or Tuple of such"
             )
+        size = spaces.flatdim(space)
+        if size > _LONGEST:
+            raise EnvironmentMismatchError(
+                f"{name} has the observation space {space}, which is a vector of {size:,} numbers, as each choice of a "
+                f"Discrete is one, and {_LONGEST:,} are the most: show the number in a Box, or its digits"
+            )
         self.space = cast(spaces.Box, spaces.flatten_space(space))
         self._name, self._given, self._part = name, space, part
         self._dtype = ObservationReader(name, self.space).dtype
         self._leaves: list[_Leaf] = []
         self._num = 0
+        self._num_looks = 2  # at the first reset and the first step
         self._add(space, ())
 
     def _add(self, space: spaces.Space[Any], keys: tuple[Any, ...]) -> None:
@@ -197,7 +260,7 @@ class FlatReader:
     def _encoder(self, space: spaces.Space[Any], keys: tuple[Any, ...]) -> Encode:
         part = self._part + "".join(f"[{key!r}]" for key in keys)
         if isinstance(space, spaces.Box):
-            reader = ObservationReader(self._name, space, part)
+            reader = ObservationReader(self._name, space, part, among=self._dtype)
             return lambda value, method: reader.one(value, method).reshape(-1)
         where = f" ({part})" if part else ""
 
@@ -224,6 +287,9 @@ class FlatReader:
         Raises:
             EnvironmentMismatchError: It is not in the space.
         """
+        if self._num_looks:
+            self._num_looks -= 1
+            check_keys(self._name, self._given, observation, method)
         flat = np.empty(self._num, self._dtype)
         for leaf in self._leaves:
             flat[leaf.place] = leaf.encode(self._found(observation, leaf.keys, method), method)

@@ -23,7 +23,7 @@ _CALLS: dict[Any, str] = {
     **{getattr(datetime.datetime, name): f"datetime.{name}()" for name in ("now", "utcnow", "today")},
     datetime.date.today: "date.today()",
     io.open: "open()",
-    **{input: "input()", globals: "globals()", vars: "vars()"},  # the last two: past all that notes what is read
+    **{input: "input()", globals: "globals()", vars: "vars()", dir: "dir()"},  # the last: past all that notes reads
 }
 _ENVIRONMENT, _SEED = "os.environ", "random numbers without a seed"
 _CODES = {  # by identity: the hash of code is slow

@@ -50,9 +50,8 @@ class TrainOptions:
     processes_her: int | None = setting(
         None,
         Count(),
-        text="Taken, and without effect: hindsight minibatches are prepared in this process, as that and the same of "
-        "prioritized ones takes 2-3% of training time, and about 5% where observations are 10,000 numbers; None: the "
-        "same.",
+        text="Taken, and without effect: minibatches are prepared in this process, as that takes 2 to 5 % of processor "
+        "time, and 5.3 % with hindsight and observations of 10,000 numbers; None: the same.",
     )
     processes_pr: int | None = setting(
         None, Count(), text="As `processes_her`, for prioritized minibatches; None: the same."

@@ -27,7 +27,6 @@ from tuner.checking.section_types import (
 )
 from tuner.config.composing import BUILT_MAPPINGS, SECTIONS
 from tuner.features import parts
-from tuner.results.evolution import Evolution
 from tuner.results.protocol import Pruning
 
 _RUN_PARTS: Mapping[str, Part] = {
@@ -59,7 +58,6 @@ SCHEMAS: Mapping[str, Schema] = {
             **OF_A_STUDY,
             "study": StudyConfig,
             "study.pruning": Pruning,
-            "study.evolution": Evolution,
             **{name: section for part in _FEATURES for name, section in part.sections.items()},
         },
         {**_RUN_PARTS, "sampler": Part(filled_in=("space",)), "pruner": Part(whole=True), "executor": Part()},

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from tuner.errors import UserError, require
-from tuner.results.evolution import Evolution
-from tuner.results.objective import METRICS, TargetMetric, make_metric, make_others
+from tuner.results.features import check_settings, search_of
+from tuner.results.objective import make_metric, make_others
 from tuner.results.protocol import DEFAULT_BASELINE, Pruning, StudySettings, StudySizes
 from tuner.results.wording import seconds_of
-from tuner.support.names import is_folder_name
 from tuner.trial.messages import JsonDict
 
 
@@ -63,37 +62,7 @@ class StudyConfig(StudySizes):
         settings = self.settings()
         make_metric(settings.metric)
         make_others(settings.others, settings.metric)
-        if self.environments is not None:
-            self._check_environments(settings)
-
-    def _check_environments(self, settings: StudySettings) -> None:
-        names = list(self.environments or ())
-        typed = f"env=[{','.join(map(str, names))}]"
-        if not names:
-            raise UserError(f"{typed} names no environment: list two or more, such as env=[cartpole,acrobot]")
-        if len(set(names)) == 1:
-            raise UserError(f"{typed} names one environment only: type env={names[0]}, or list another one beside it")
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise UserError(f"{typed} names {twice} twice: leave one of them out")
-        nested = next((name for name in names if not is_folder_name(name)), None)
-        if nested is not None:
-            raise UserError(f"study.environments: {nested!r} is a folder's name too: give it a plain file in env/")
-        if isinstance(make_metric(settings.metric), TargetMetric):
-            raise UserError(
-                f"study.metric={settings.metric} names a return of one environment, and there are several: type "
-                f"{', '.join(METRICS)}"
-            )
-        if settings.evolution is not None:
-            raise UserError(
-                "study=pbt compares members by returns of one environment while they train: name one, env=NAME, or "
-                "search with study=quick or study=full"
-            )
-        if settings.others:
-            raise UserError(
-                f"study.metric names several objectives, and of several environments there is one score: type "
-                f"study.metric={settings.metric}"
-            )
+        check_settings(settings)
 
     def _baselines(self) -> Sequence[str]:
         found = [self.baselines] if isinstance(self.baselines, str) else self.baselines
@@ -104,7 +73,6 @@ class StudyConfig(StudySizes):
     def settings(self) -> StudySettings:
         """What the engine goes by. With several metrics there are no race and no baselines, which go by one score."""
         sizes = {one.name: getattr(self, one.name) for one in fields(StudySizes)}
-        sizes = {one.name: getattr(self, one.name) for one in fields(StudySizes)}
         metric, *others = [self.metric] if isinstance(self.metric, str) else self.metric or [""]
         return StudySettings(
             metric=metric,
@@ -113,7 +81,7 @@ class StudyConfig(StudySizes):
             budget_s=None if self.budget is None else seconds_of("study.budget", self.budget),
             max_env_steps=_whole_steps(self.max_env_steps),
             pruning=Pruning(**self.pruning),
-            evolution=None if self.evolution is None else Evolution(**self.evolution),
+            search=search_of(self.evolution),
             **{**sizes, **({"num_race_seeds": 0} if others else {})},
         )
 

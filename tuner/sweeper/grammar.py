@@ -99,9 +99,12 @@ def parse_sweep(
         UserError: Nothing is searched, a sweep cannot be read, or has no meaning in a search.
     """
     overrides: dict[str, Override] = {}
+    taken_away: list[str] = []
     for override in (*_of_params(params, config_loader), *_parse(arguments, config_loader)):
         name = override.get_key_element().lstrip("+~")
-        overrides.pop(name, None)
+        former = overrides.pop(name, None)
+        if former is not None and former.is_sweep_override() and not override.is_sweep_override():
+            taken_away.append(f"{override.input_line} comes after {former.input_line} and takes its choice away")
         overrides[name] = override
     swept = {name: override for name, override in overrides.items() if override.is_sweep_override()}
     for name, override in overrides.items():
@@ -111,6 +114,8 @@ def parse_sweep(
                 f"{override.get_key_element()}=choice([1,2],[3,4])"
             )
     if not swept:
+        if taken_away:
+            raise UserError(f"nothing is searched: {'; '.join(taken_away)}. Leave out the one that is not meant")
         raise UserError(
             "nothing is searched: give hydra/sweeper=optuna something to vary, such as "
             "'lr=tag(log,interval(1e-5,1e-2))' or 'model=choice(a,b)', on the command line or in hydra.sweeper.params"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 from hydra.core.hydra_config import HydraConfig
@@ -12,6 +13,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, flag_override, open_dict
 
 from tuner.support.passwords import shown, without_password
+from tuner.sweeper.inputs import InputFiles, Reading, noting_inputs
 from tuner.trial.context import TrialContext
 from tuner.trial.folder import write_objective
 from tuner.trial.messages import JsonDict
@@ -65,11 +67,13 @@ class SweepJob:
         app: The application.
         singletons: State of Hydra's singletons in the controller: config store, resolvers...
         num_objectives: Numbers that the task function has to return.
+        files: What can be its input.
     """
 
     app: HydraApp
     singletons: Any
     num_objectives: int
+    files: InputFiles
 
     def __repr__(self) -> str:
         """Short: it stands in messages."""
@@ -84,14 +88,21 @@ class SweepJob:
         with open_dict(config):
             config.hydra.sweep.dir = asked["sweep_dir"]
             config.hydra.sweep.subdir = asked["subdir"]
+        reading = Reading()
+
+        def task(given: DictConfig) -> Any:
+            with noting_inputs(self.files, Path(asked["sweep_dir"]), reading):
+                return self.app.task_function(given)
+
         done = run_job(  # which writes the config down
-            task_function=self.app.task_function,
+            task_function=task,
             config=without_passwords(config),
             job_dir_key="hydra.sweep.dir",
             job_subdir_key="hydra.sweep.subdir",
             hydra_context=self.app.context,
         )
-        write_objective(context.folder, objective_of(done.return_value, self.num_objectives))
+        objective = objective_of(done.return_value, self.num_objectives)
+        write_objective(context.folder, {**objective, "read": reading.digests})
 
 
 def without_passwords(config: DictConfig) -> DictConfig:

@@ -56,7 +56,7 @@ class _Sources:
     def add(self, file: Path, package: str) -> None:
         """Takes in a file, if it is the application's own, and what it imports."""
         file = file.resolve()
-        if file in self.digests or not _is_own(file):
+        if file in self.digests or not is_own(file):
             return
         try:
             content = file.read_bytes()
@@ -80,7 +80,8 @@ class _Sources:
             self.add(file, package)
 
 
-def _is_own(file: Path) -> bool:
+def is_own(file: Path) -> bool:
+    """Whether a file is none of code that is installed, nor one of ours."""
     installed = {"site-packages", "dist-packages"} & set(file.parts)
     return not installed and not any(file.is_relative_to(folder) for folder in _OTHERS)
 
@@ -100,7 +101,7 @@ def _files_of(name: str) -> Iterator[tuple[str, Path]]:
         is_package = spec.submodule_search_locations is not None
         if spec.has_location and spec.origin:
             file = Path(spec.origin)
-            if not _is_own(file.resolve()):
+            if not is_own(file.resolve()):
                 return
             yield module if is_package else module.rpartition(".")[0], file
         if not is_package:

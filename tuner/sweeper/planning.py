@@ -32,7 +32,8 @@ from tuner.support.names import did_you_mean
 from tuner.support.passwords import command_line
 from tuner.sweeper.grammar import SweepSpace, parse_sweep
 from tuner.sweeper.identity import identity_of, is_made_of_time
-from tuner.sweeper.job import HydraApp, SweepJob, as_hydra_config
+from tuner.sweeper.inputs import InputFiles
+from tuner.sweeper.job import HydraApp, SweepJob, as_hydra_config, own_part
 from tuner.sweeper.settings import SweepSettings
 from tuner.trial.messages import JsonDict
 
@@ -84,13 +85,14 @@ def plan_sweep(app: HydraApp, settings: SweepSettings, arguments: Sequence[str])
         remarks = (f"{once.total(None)} combinations in all, and each is run once",)
         sampler, settings = once, replace(settings, sampler=_EACH_ONCE)
     settings = replace(settings, num_trials=sampler.total(settings.num_trials))
+    files = InputFiles.of(own_part(config) for config in variants.values())
     definition = replace(
         _define(app, settings, space, identity_of(app, variants)),
-        function=pickle_function(SweepJob(app, Singleton.get_state(), num_objectives)),
+        function=pickle_function(SweepJob(app, Singleton.get_state(), num_objectives, files)),
     )
     pruner = build_node("hydra.sweeper.pruner", settings.pruner) if settings.pruner else None
     sweep = Sweep(definition, settings.directions, _Jobs(app, space), sampler, pruner)
-    return PlannedSweep(app, settings, space, sweep, _place(app), backend, remarks)
+    return PlannedSweep(app, settings, space, sweep, _place(app, files), backend, remarks)
 
 
 @dataclass(frozen=True)
@@ -125,13 +127,13 @@ def _check_launcher(config: DictConfig) -> None:
         )
 
 
-def _place(app: HydraApp) -> SweepPlace:
+def _place(app: HydraApp, files: InputFiles) -> SweepPlace:
     """Where jobs are to be; `tuner` has put the time into the folder already, and says so."""
     sweep = OmegaConf.to_container(app.config.hydra.sweep, resolve=False)
     assert isinstance(sweep, dict)
     by_clock = getattr(app.task_function, "folder_by_clock", False) or is_made_of_time(str(sweep["dir"]))
     with as_hydra_config(app.config):
-        return SweepPlace(Path(str(app.config.hydra.sweep.dir)).absolute(), by_clock)
+        return SweepPlace(Path(str(app.config.hydra.sweep.dir)).absolute(), by_clock, files.digest)
 
 
 def composed_variants(app: HydraApp, space: SweepSpace) -> dict[str, DictConfig]:

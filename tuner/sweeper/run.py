@@ -27,6 +27,7 @@ from tuner.results.records import StudySummary
 from tuner.study import StudyStopped, StudyStore, fill_dashboard, home_of, summarise
 from tuner.study.guard import further_trials
 from tuner.study.sweep.choosing import named_study, unnamed_study
+from tuner.study.sweep.inputs import InputsListener, what_is_kept
 from tuner.study.sweep.study import SweepRunner
 from tuner.support.interrupts import EXIT_INTERRUPTED
 from tuner.sweeper.job import HydraApp
@@ -83,11 +84,13 @@ def _run(planned: PlannedSweep) -> JsonDict:
             definition = named_study(store, definition, place)
         else:
             definition = unnamed_study(store, definition, place, log.on_note)
-        for remark in planned.remarks:
+        study = store.find(definition.name)
+        kept = "" if study is None else in_own_words(what_is_kept(study))
+        for remark in filter(None, (*planned.remarks, kept)):
             _log.info("%s", remark)
         runner = partial(SweepRunner, replace(planned.sweep, definition=definition), store)
         with tracking(planned, definition) as tracked:
-            listener = SweepListeners(log, *filter(None, [tracked]))
+            listener = SweepListeners(log, InputsListener(), *filter(None, [tracked]))
             best = runner(partial(_make_executor, planned), listener).run(place.folder)
             if not best:
                 num_jobs = len(store.require(definition.name).get_trials(deepcopy=False))

@@ -48,6 +48,7 @@ APPENDED = (REPORTS_FILE, METRICS_FILE, OUTPUT_FILE, LOCK_FILE)
 _POLL_S = 0.02
 _KILL_PATIENCE_S = 5.0  # a killed process ends at once, unless the disk it waits for does not answer
 _TAIL_BYTES = 8192
+_MAX_DIGEST = 60  # characters
 _MAX_BYTES = 100_000_000  # of a file that a trial has written: far more than any of ours takes
 
 
@@ -283,7 +284,10 @@ def write_result(folder: Path, result: TrialResult) -> None:
 
 
 def write_objective(folder: Path, objective: JsonDict) -> None:
-    """Writes objective.json: what the job of a sweep returned, {"values": [...]} or {"complaint": "why it is none"}."""
+    """Writes objective.json: what the job of a sweep returned, {"values": [...]} or {"complaint": "why it is none"}.
+
+    "read" in it says which files the job has read: {name: digest}.
+    """
     atomic_write(folder / OBJECTIVE_FILE, json.dumps(objective))
 
 
@@ -293,8 +297,10 @@ def read_objective(folder: Path) -> JsonDict:
         objective = parse_object(_text(folder / OBJECTIVE_FILE))
         if "complaint" in objective:
             return {"complaint": plain(str(objective["complaint"]), MAX_REASON, OUTPUT_FILE)}
-        return {"values": [float(value) for value in objective["values"]]}
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        values = [float(value) for value in objective["values"]]
+        read = objective.get("read", {}).items()
+        return {"values": values, "read": {name: digest and str(digest)[:_MAX_DIGEST] for name, digest in read}}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return {"complaint": f"its process left no {OBJECTIVE_FILE}"}
 
 

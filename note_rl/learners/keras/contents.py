@@ -1,14 +1,18 @@
 """Everything that a traced function can reach from some values, and whether it is as it was.
 
 Numbers and words are compared wherever they are held: in dictionaries, lists, small arrays, attributes of objects and
-layers, and the globals and enclosed variables that functions name. What belongs to a library counts by its identity.
+layers, and the globals and enclosed variables that functions name. What belongs to a library counts by its identity,
+and so do environments.
 """
 
 from collections.abc import Callable, Collection, Mapping
 from types import FunctionType
 from typing import Any
 
+from gymnasium import Space
+
 from note_rl.learners.comparing import ABSENT, PLAIN, SameObject
+from note_rl.learners.keras.environments import is_environment
 from note_rl.learners.keras.holders import Holder, holder_of, is_of_a_library
 
 _MOST_HOLDERS = 2000
@@ -24,6 +28,8 @@ class Contents:
 
     Attributes:
         unwatched: What can change unseen, or is too large to be looked into, for people.
+        environments: Those that were found, with what people call them; they are not looked into.
+        spaces: Those that were found, likewise; what they draw from is not looked at.
     """
 
     def __init__(self, roots: Callable[[], Mapping[str, Any]], closed: Collection[Any] = ()) -> None:
@@ -33,6 +39,8 @@ class Contents:
         self._seen = {id(one): one for one in closed}
         self._values: dict[Path, Any] = {}
         self.unwatched: list[str] = []
+        self.environments: list[tuple[str, Any]] = []
+        self.spaces: list[tuple[str, Any]] = []
         now = roots()
         self._of_roots = Holder([], lambda: list(roots().values()))
         for name, value in now.items():
@@ -82,6 +90,12 @@ class Contents:
         """Returns what looks into a value; None: it is known already, or counts by its identity, or cannot be."""
         if id(value) in self._seen:
             return None
+        if is_environment(value):
+            self._seen[id(value)] = value
+            self.environments.append((_name(path), value))
+            return None
+        if isinstance(value, Space):
+            self.spaces.append((_name(path), value))
         try:
             holder = holder_of(value)
         except TypeError as error:

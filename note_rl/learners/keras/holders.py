@@ -14,8 +14,10 @@ from typing import Any
 
 import keras
 import numpy as np
+from gymnasium import spaces
 
 from note_rl.learners.comparing import ABSENT, PLAIN, is_same
+from note_rl.learners.keras.environments import generators_of
 from note_rl.learners.keras.keras_internals import has_sublayers
 from note_rl.learners.python_objects import contents_of, names_in
 
@@ -29,6 +31,9 @@ _OF_KERAS = (
     keras.optimizers.schedules.LearningRateSchedule,
 )
 """What belongs to layers and optimizers, and has numbers."""
+
+_DECIDING = ("_trainable", "_dtype_policy", "autocast", "activity_regularizer")
+"""What Keras gives every layer and may be set later."""
 
 
 @functools.cache
@@ -99,6 +104,8 @@ def holder_of(value: Any) -> Holder | None:
         return _of_attributes(value, _names_of_layer(value))
     if isinstance(value, _OF_KERAS):
         return _of_attributes(value, list(vars(value)))
+    if isinstance(value, spaces.Space):
+        return _of_attributes(value, _names_of_space(value))
     return _of_code(value) or _of_object(value)
 
 
@@ -108,7 +115,13 @@ def _names_of_layer(layer: Any) -> list[str]:
     names = [name for name in vars(layer) if name not in known and not name.startswith("_self_")]
     if is_of_a_library(type(layer)) or isinstance(layer, keras.Sequential):
         names = [name for name in names if not name.startswith("_")]
-    return [*names, "_trainable", *["_layers"] * has_sublayers(layer)]
+    return [*names, *_DECIDING, *["_layers"] * has_sublayers(layer)]
+
+
+def _names_of_space(space: Any) -> list[str]:
+    """All but the random numbers by which it draws, and what it works out when it is first asked for."""
+    left_out = {*map(id, generators_of(space)), *([id(None)] if is_of_a_library(type(space)) else [])}
+    return [name for name, value in vars(space).items() if id(value) not in left_out]
 
 
 def _of_mapping(value: Mapping[Any, Any]) -> Holder:
@@ -206,10 +219,10 @@ def _of_attributes(value: Any, names: list[str]) -> Holder:
         for name in [name for name, one in attributes.items() if name not in known and isinstance(one, PLAIN)]:
             del attributes[name]
 
-    keys = list(names)
-    kind = [] if is_of_a_library(type(value)) else [type(value)]
-    keys += ["class"] * len(kind)
-    return Holder(keys, lambda: [*(attributes.get(name, ABSENT) for name in names), *kind, len(attributes)], write)
+    def read() -> list[Any]:
+        return [*(attributes.get(name, ABSENT) for name in names), type(value), len(attributes)]
+
+    return Holder([*names, "class"], read, write)
 
 
 def _of_object(value: Any) -> Holder | None:

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from note_rl.learners.comparing import ABSENT, PLAIN
 from note_rl.learners.keras.contents import Contents
+from note_rl.learners.keras.environments import ReadEnvironment, apart, generators_of, with_wrapped
 from note_rl.learners.keras.holders import Holder, SharedGenerator, is_of_a_library
 from note_rl.learners.keras.keras_internals import rate_of
 from note_rl.learners.outside import reads_from_outside
@@ -30,6 +31,7 @@ Traced = TypeVar("Traced")
 _CALLED = ("__call__", "update")  # which are looked up on the class
 _TRACED = (*_CALLED, "update_param", "action", "value", "reward")
 _OF_PYTHON = (AttributeError, NotImplementedError, TypeError)  # where a tensor is taken for a number
+_SETTINGS = (keras.config.floatx, keras.config.epsilon, keras.config.image_data_format)
 _GENERATORS = {
     "random numbers of Python": SharedGenerator(random),
     "random numbers of NumPy": SharedGenerator(np.random),
@@ -48,18 +50,31 @@ class Everything:
 
     Attributes:
         contents: What there is now.
+        environments: Those that it may read.
     """
 
     def __init__(self, agent: Any) -> None:
         self._agent = agent
         self._attributes = dict(vars(agent))
         self._of_classes = [(kind, dict(vars(kind))) for kind in _own_classes(agent)]
-        self.contents = Contents(self._roots, _closed(agent))
+        self.environments: list[ReadEnvironment] = []
+        self._spaces: list[tuple[str, Any]] = []
+        self.contents = Contents(self._roots, [agent])
+        if found := self.contents.environments:
+            titles = [f"self.{name}" if name in self._attributes else name for name, _ in found]
+            pairs = zip(titles, found, strict=True)
+            self.environments = [one for title, (_, env) in pairs for one in with_wrapped(env, title)]
+            self.contents = Contents(self._roots, [agent])
+        if spaces := self.contents.spaces:
+            self._spaces = spaces
+            self.contents = Contents(self._roots, [agent])
 
     def put_back(self) -> None:
         """Has all be as it was."""
         vars(self._agent).clear()
         vars(self._agent).update(self._attributes)
+        for one in self.environments:
+            one.put_back()
         self.contents.put_back()
         for kind, attributes in self._of_classes:
             for name in [name for name in {**attributes, **vars(kind)} if not name.startswith("__")]:
@@ -72,16 +87,13 @@ class Everything:
         left_out = _bookkeeping(self._agent)
         attributes = {name: value for name, value in vars(self._agent).items() if name not in left_out}
         names = {name for kind in _own_classes(self._agent) for name in vars(kind)}
-        return {**attributes, **_of_classes(self._agent, names), **_GENERATORS}
+        of_environments = apart(item for one in self.environments for item in one.changing().items())
+        drawn = apart((f"random numbers of {name}", generators_of(space)) for name, space in self._spaces)
+        return {**attributes, **_of_classes(self._agent, names), **of_environments, **drawn, **_GENERATORS}
 
 
 def _bookkeeping(agent: Any) -> set[str]:
     return {*vars(agent).get("_bookkeeping", ()), "_bookkeeping"}
-
-
-def _closed(agent: Any) -> list[Any]:
-    """What is not looked into: the agent itself, of which attributes count one by one, and its environments."""
-    return [agent, *(vars(agent)[name] for name in ("env", "evaluation_env") if name in vars(agent))]
 
 
 def _own_classes(agent: Any) -> list[type]:
@@ -138,6 +150,7 @@ class Constants:
         self._outside: list[str] = []  # what the last trace has read there
         self._read: set[str] = set()
         self._named: set[str] = set()  # in methods, some of which read attributes of classes past the agent
+        self._environments: list[ReadEnvironment] = []
         self._contents: Contents | None = None
         self._numbers: dict[str, Any] = {}  # of optimizers
         self._of_optimizers: list[Holder] = []
@@ -157,6 +170,8 @@ class Constants:
         if iterator is not None:
             raise NotTraceableError(f"reads {iterator}, an iterator, which gives another answer each time")
         before = Everything(self._agent)
+        known = {id(one.env) for one in self._environments}
+        self._environments += [one for one in before.environments if id(one.env) not in known]
         try:
             runs_own_code = before.contents.has_own_code or self._runs_own_code()
             for is_second in (False, True):
@@ -188,10 +203,12 @@ class Constants:
     def _moved(self, before: Contents, now: Contents) -> dict[str, Any]:
         """Returns what has changed of what was read, by name; something that was written first is a result."""
         attributes = {*vars(self._agent), *self._read}
+        read = {name for one in self._environments for name in one.read()}
+        left_out = {name for one in self._environments for name in one.changing()} - read  # other threads step them
         return {
             f"self.{name}" if name in attributes else name: value
             for name, value in before.differences(now).items()
-            if name in self._read or name not in attributes
+            if name in self._read or name not in {*attributes, *left_out}
         }
 
     @contextmanager
@@ -204,13 +221,16 @@ class Constants:
         outside: AbstractContextManager[list[str]] = nullcontext([])
         if listening:
             outside = reads_from_outside(self._packages)
-        with no_garbage_collection(), reads_of([self._agent]) as [names], outside as self._outside:
+        targets = [self._agent, *(one.env for one in self._environments)]
+        with no_garbage_collection(), reads_of(targets) as [names, *of_environments], outside as self._outside:
             yield
         self._read |= {name for name in names.keys() - self._left_out if not name.startswith("__")}
         self._named = _named_in_methods(self._agent)
         if "__dict__" in self._named:
             self._read |= vars(self._agent).keys() - self._left_out
-        self._contents = Contents(self._constants, _closed(self._agent))
+        for one, noted in zip(self._environments, of_environments, strict=True):
+            one.note(noted)
+        self._contents = Contents(self._constants, [self._agent])
         self._hold_optimizers()
 
     def _runs_own_code(self) -> bool:
@@ -245,10 +265,14 @@ class Constants:
         }
 
     def _constants(self) -> dict[str, Any]:
-        """What the traced function has read."""
+        """What the traced function has read, and the settings of Keras that hold for all that it makes."""
         attributes = vars(self._agent)
         values = {name: attributes.get(name, ABSENT) for name in self._read}
         values |= _of_classes(self._agent, {*self._read, *self._named, *_CALLED})
+        read = [one for one in self._environments if one.names]
+        values |= apart(item for one in read for item in (one.read() | _of_classes(one.env, one.names)).items())
+        values |= {f"keras.config.{setting.__name__}()": setting() for setting in _SETTINGS}
+        values["keras.config.dtype_policy()"] = keras.config.dtype_policy().name
         values |= {name: getattr(self._agent, name, ABSENT) for name in self._counts()}
         if self._parameters:
             values["trainable"] = bytes([bool(getattr(one, "trainable", True)) for one in self._parameters])

@@ -16,6 +16,7 @@ from note_rl.collect.collector import Collector
 from note_rl.collect.evaluation import Greedy, evaluate
 from note_rl.environments import Environments, VectorEnvironment, as_the_space_has_it, flat_observations
 from note_rl.environments.gymnasium_vector import foreign_environments
+from note_rl.environments.long_episodes import LONGEST, limited
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.policy import EpsGreedyQPolicy, NoisyPolicy
 from tests.note_rl.environments.odd_environments import (
@@ -377,6 +378,24 @@ def test_an_episode_of_an_evaluation_ends(short: pytest.LogCaptureFixture) -> No
     told = short.text
     assert told.count("Endless has not ended after 20 steps, and there is no time limit: it is cut off after 30") == 1
     assert told.count("Endless was cut off after 30 steps, and its return until then counts; gymnasium.") == 1
+
+
+def test_an_episode_of_a_hundred_thousand_steps_is_played_whole(short: pytest.LogCaptureFixture) -> None:
+    class Long(gymnasium.Env[Any, Any]):
+        observation_space = spaces.Discrete(1)
+        action_space = spaces.Discrete(1)
+        answer: Any = (0, 1.0, False, False, {})
+
+        def step(self, action: Any) -> Any:
+            return self.answer
+
+    long = limited(Long())
+    assert LONGEST == 1_000_000
+    assert not any(long.step(0)[3] for _ in range(29)), "the fixture cuts off after 30"
+    assert long.step(0)[3]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("note_rl.environments.long_episodes.LONGEST", LONGEST)
+        assert not any(long.step(0)[3] for _ in range(100_000))
 
 
 def test_a_time_limit_is_heeded_however_long(short: pytest.LogCaptureFixture) -> None:

@@ -1,5 +1,6 @@
 """Observations of several parts as one vector."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,8 @@ import pytest
 from gymnasium import spaces
 
 from note_rl.environments import VectorEnvironment, flat_observations
-from note_rl.environments.observations import FlatReader
+from note_rl.environments.goals import GoalObservation
+from note_rl.environments.observations import FlatReader, ObservationReader, say_if_rounded
 from note_rl.errors import EnvironmentMismatchError
 from tests.note_rl.environments.odd_environments import Plain
 
@@ -47,6 +49,62 @@ def test_double_precision_becomes_single() -> None:
     assert FlatReader("it", space).one({"a": np.array([0.5]), "b": 1}, "step()").dtype == np.float32
 
 
+COUNTED = spaces.Box(0, 2**62, (2,), np.int64)
+ODD = 2**24 + 1  # the first whole number that single precision does not hold
+
+
+@pytest.mark.parametrize("number", [ODD, -ODD, 2**53 + 1, 2**62 - 1, 2**63 - 1])
+def test_whole_numbers_are_kept_or_refused(number: int) -> None:
+    """Alone and among whole numbers they are kept; among fractions, and in a space of such, refused if rounded."""
+    given = np.array([3, number])
+    assert ObservationReader("it", COUNTED).one(given, "step()").tolist() == [3, number]
+    small = spaces.Box(0, 255, (1,), np.uint8)
+    both = FlatReader("it", spaces.Tuple([small, COUNTED]))
+    assert both.one((np.array([200], np.uint8), given), "step()").tolist() == [200, 3, number]
+    fractions = spaces.Box(-1e9, 1e9, (2,), np.float32)
+    mixed = FlatReader("it", spaces.Dict({"f": fractions, "n": COUNTED}))
+    reader = ObservationReader("it", fractions)
+    words = rf"step\(\) of it gave {number} in an observation, which float32 does not hold"
+    reads: list[Any] = [
+        lambda n: mixed.one({"f": np.zeros(2), "n": n}, "step()")[2:],
+        lambda n: reader.one(n, "step()"),
+    ]
+    for read in reads:
+        assert read(np.array([-(2**24), 2**24 + 2])).tolist() == [-(2**24), 2**24 + 2]
+        with pytest.raises(EnvironmentMismatchError, match=words):
+            read(given)
+    with pytest.raises(EnvironmentMismatchError, match=r"gave 0\.5 in an observation, which int64 does not hold"):
+        mixed.one({"f": np.zeros(2), "n": np.array([0.5, 1.0])}, "step()")
+
+
+def test_goals_of_large_whole_numbers_are_refused() -> None:
+    env = Plain()
+    parts = ("observation", "achieved_goal", "desired_goal")
+    env.observation_space = spaces.Dict(dict.fromkeys(parts, COUNTED))
+    flat = flat_observations(env)
+    assert isinstance(flat, GoalObservation)
+    shown: Any = {part: np.array([0, 2**24]) for part in parts}
+    assert flat.observation(shown).tolist() == [0, 2**24] * 2
+    with pytest.raises(EnvironmentMismatchError, match=rf"gave {ODD} .* float32 .*\(part \['desired_goal'\]\)"):
+        flat.observation({**shown, "desired_goal": np.array([0, ODD])})
+
+
+def test_that_networks_round_whole_numbers_is_said_once(monkeypatch: Any, caplog: Any) -> None:
+    monkeypatch.setattr("note_rl.errors._said", set())
+    for numbers in (np.array([[2**24, -(2**24)]]), np.array([[0.0, ODD]]), np.zeros((0, 2), np.int64)):
+        say_if_rounded("It", numbers)
+    assert caplog.text == ""
+    for _ in range(2):
+        say_if_rounded("It", np.array([[0, 5], [-ODD, 7]]))
+    assert caplog.text.count("It shows -16,777,217, and networks compute in single precision, which rounds") == 1
+
+
+@pytest.mark.parametrize("space", [spaces.Discrete(2**40), spaces.Tuple([spaces.MultiDiscrete([2**33, 2])])], ids=str)
+def test_more_choices_than_a_vector_has_room_for_are_refused(space: Any) -> None:
+    with pytest.raises(EnvironmentMismatchError, match=r"a vector of [\d,]{13,} numbers, .* show the number in a Box"):
+        FlatReader("it", space)
+
+
 SAMPLE = {"where": np.zeros((2, 2)), "what": (5, np.array([0, 1])), "bits": np.zeros((2, 2), np.int8), "name": "ab"}
 
 
@@ -75,6 +133,44 @@ def test_what_is_in_no_space_is_no_other_number(change: dict[str, Any], words: s
 def test_a_missing_key_is_named() -> None:
     with pytest.raises(EnvironmentMismatchError, match=r"step\(\) of it gave an observation without 'bits' \(a dict\)"):
         FlatReader("it", NESTED).one({}, "step()")
+
+
+class WithMore(Plain):
+    """Shows a part that its space lacks, from a step on."""
+
+    def __init__(self, first: int, space: Any, shown: Any, more: Any) -> None:
+        super().__init__()
+        self.observation_space = space
+        self.first, self.parts, self.more = first, shown, more
+
+    def shown(self) -> Any:
+        return self.more if self.t >= self.first else self.parts
+
+
+ONE = spaces.Box(-1, 1, (1,), np.float32)
+ZERO = np.zeros(1, np.float32)
+WITH_GOAL: Any = dict.fromkeys(("observation", "achieved_goal", "desired_goal"), ONE)
+
+
+@pytest.mark.parametrize(
+    ("space", "shown", "more", "named"),
+    [
+        (spaces.Dict({"a": ONE}), {"a": ZERO}, {"a": ZERO, "b": ZERO}, "['b']"),
+        (spaces.Tuple([ONE]), (ZERO,), (ZERO, ZERO), "[1]"),
+        (spaces.Tuple([spaces.Dict({"a": ONE})]), ({"a": ZERO},), ({"a": ZERO, "b": ZERO},), "[0]['b']"),
+        (spaces.Dict(WITH_GOAL), dict.fromkeys(WITH_GOAL, ZERO), dict.fromkeys((*WITH_GOAL, "b"), ZERO), "['b']"),
+    ],
+    ids=["dict", "tuple", "nested", "goal"],
+)
+def test_a_part_that_the_space_lacks_is_named(space: Any, shown: Any, more: Any, named: str) -> None:
+    words = (
+        rf"step\(\) of WithMore gave an observation with {re.escape(named)}, and its observation space .* no such part"
+    )
+    with pytest.raises(EnvironmentMismatchError, match=words):
+        VectorEnvironment([flat_observations(WithMore(0, space, shown, more))], 0)
+    envs = VectorEnvironment([flat_observations(WithMore(1, space, shown, more))], 0)
+    with pytest.raises(EnvironmentMismatchError, match=words):
+        envs.step(np.zeros(1, np.int64))
 
 
 class Numbered(Plain):

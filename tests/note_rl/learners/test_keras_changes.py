@@ -322,3 +322,33 @@ def test_what_objects_of_python_and_numpy_hold_is_followed(what):
     agent = trained(lambda: OfNumbers(make(), read), lambda agent: change(agent.held))
     np.testing.assert_allclose(agent.w, [1.0 + 3.0])
     assert not agent.learner._update.compilation.untraced
+
+
+@pytest.mark.parametrize(
+    ("read", "change", "back"),
+    [
+        (
+            lambda held: 3.0 if keras.config.floatx() == "float64" else 1.0,
+            lambda agent: keras.config.set_floatx("float64"),
+            lambda: keras.config.set_floatx("float32"),
+        ),
+        (
+            lambda held: 3.0 if keras.config.epsilon() > 1e-3 else 1.0,
+            lambda agent: keras.config.set_epsilon(1e-2),
+            lambda: keras.config.set_epsilon(1e-7),
+        ),
+        (
+            lambda held: 3.0 if keras.config.dtype_policy().name == "mixed_float16" else 1.0,
+            lambda agent: keras.config.set_dtype_policy("mixed_float16"),
+            lambda: keras.config.set_dtype_policy("float32"),
+        ),
+    ],
+    ids=["floatx", "epsilon", "dtype policy"],
+)
+def test_settings_of_keras_are_followed(read, change, back):
+    try:
+        agent = trained(lambda: OfNumbers(None, read), change)
+    finally:
+        back()
+    np.testing.assert_allclose(agent.w, [1.0 + 3.0])
+    assert agent.learner.num_traces == 2

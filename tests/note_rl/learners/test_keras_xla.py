@@ -257,3 +257,39 @@ def test_only_what_was_kept_is_given_up(monkeypatch, error, uses_xla, again):
     monkeypatch.setattr("note_rl.learners.keras.xla.clear_xla_cache", lambda: not cleared.append(1))
     assert Compilation(uses_xla, True, RL).recovers(error) == again
     assert cleared == [1] * again
+
+
+class Dropping(RL):
+    """Learns the reward by a network with dropout."""
+
+    couples_samples = True
+
+    def __init__(self):
+        super().__init__()
+        dropout = layers.Dropout(0.5)
+        dropout.rate = 0.0
+        self.net = keras.Sequential([keras.Input((2,)), layers.Dense(8), dropout, layers.Dense(1)])
+        self.param = self.net.trainable_variables
+
+    def action(self, s):
+        return self.net(s)
+
+    def __call__(self, s, a, next_s, r, d):
+        return tf.reduce_mean(tf.square(self.net(s)[:, 0] - r))
+
+
+def test_a_rate_of_dropout_that_changes_is_followed_in_compiled_code():
+    agent = Dropping()
+    agent.learner.prepare(keras.optimizers.SGD(0.1), None, (), True)
+    before = agent.net.get_weights()
+    agent.learner.update(blocks_of(1, (2,), np.float32), {})
+    *kernels, bias = agent.net.get_weights()
+    assert all(not np.array_equal(one, other) for one, other in zip(before, kernels, strict=False))
+    agent.net.layers[1].rate = 1.0 - 1e-6  # every unit is dropped, and nothing learns but the last bias
+    sample = blocks_of(1, (2,), np.float32)
+    agent.learner.update(sample, {})
+    *now, last = agent.net.get_weights()
+    np.testing.assert_equal(now, kernels)
+    np.testing.assert_allclose(last, bias - 0.1 * 2.0 * (bias - sample.reward.mean()), rtol=1e-4)
+    assert agent.learner.num_traces == 2
+    assert all(map(compiles, traced(agent.learner)))

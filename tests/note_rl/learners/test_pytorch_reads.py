@@ -357,6 +357,7 @@ REFUSED = {
     "cache": (of_scale(lambda agent: kept(1.0)), "the global kept: _lru_cache_wrapper"),
     "environment": (of_scale(lambda agent: 1.0 + len(os.environ.get("NOTE_RL_TEST", ""))), "os.environ"),
     "file": (of_scale(lambda agent: 1.0 + len(pathlib.Path(os.devnull).read_text())), "open()"),
+    "dir": (of_scale(lambda agent: 1.0 + ("later" in dir(agent))), "dir()"),
     "globals": (of_scale(lambda agent: globals()["SCALE"]), "globals()"),
     "__dict__": (of_scale(lambda agent: agent.__dict__["numbers"][0]), "it reads __dict__"),
     "entry set": (counting, "changes self.entries"),
@@ -477,3 +478,92 @@ def replayed(monkeypatch):
     """Without a compiler jit_compile=True replays."""
     monkeypatch.setattr("note_rl.learners.pytorch.recording.compiled.has_compiler", lambda: False)
     monkeypatch.setattr("note_rl.learners.pytorch.recording.compiling.Compiling.__call__", lambda *_: None)
+
+
+SETTINGS = {
+    "type of new numbers": (
+        lambda agent, s, r: (s @ agent.w - r).square() * (-1.0 if torch.zeros(1).dtype is torch.float64 else 1.0),
+        lambda: torch.set_default_dtype(torch.float64),
+        lambda: torch.set_default_dtype(torch.float32),
+    ),
+    "default type": (
+        of_scale(lambda agent: -1.0 if torch.get_default_dtype() is torch.float64 else 1.0),
+        lambda: torch.set_default_dtype(torch.float64),
+        lambda: torch.set_default_dtype(torch.float32),
+    ),
+    "autocast": (
+        lambda agent, s, r: ((s @ agent.w[:, None])[:, 0].float() - r).square(),
+        lambda: torch.set_autocast_enabled("cpu", True),
+        lambda: torch.set_autocast_enabled("cpu", False),
+    ),
+    "deterministic algorithms": (
+        of_scale(lambda agent: -1.0 if torch.are_deterministic_algorithms_enabled() else 1.0),
+        lambda: torch.use_deterministic_algorithms(True),
+        lambda: torch.use_deterministic_algorithms(False),
+    ),
+    "flag of a backend": (
+        of_scale(lambda agent: -1.0 if torch.backends.cudnn.benchmark else 1.0),
+        lambda: setattr(torch.backends.cudnn, "benchmark", True),
+        lambda: setattr(torch.backends.cudnn, "benchmark", False),
+    ),
+}
+
+
+@pytest.mark.parametrize(("loss", "change", "back"), SETTINGS.values(), ids=SETTINGS)
+def test_settings_of_the_process_are_followed(loss, change, back):
+    try:
+        traced, plain = (learned_with(loss, change, back, jit) for jit in ("auto", False))
+    finally:
+        back()
+    assert traced.num_traces == 2
+    assert_same_state(plain, traced, rtol=0)
+    assert not torch.equal(plain.agent.w, learned(loss, lambda agent: None, False).agent.w), "it changes nothing"
+
+
+def learned_with(loss, change, back, jit):
+    learner = learned(loss, lambda agent: change(), jit)
+    back()
+    return learner
+
+
+class OfLayers(Custom):
+    traceable = True
+
+    def __init__(self, loss):
+        super().__init__(loss)
+        self.net = nn.Sequential(nn.Linear(4, 1))
+        self.net.table = {"scale": [1.0]}
+
+
+@pytest.mark.parametrize(
+    ("loss", "change"),
+    [
+        (
+            lambda agent, s, r: (5.0 if hasattr(agent.net, "later") else 1.0) * (s @ agent.w - r).square(),
+            lambda agent: setattr(agent.net, "later", True),
+        ),
+        (
+            lambda agent, s, r: getattr(agent.net[0], "scale", 1.0) * (s @ agent.w - r).square(),
+            lambda agent: setattr(agent.net[0], "scale", 5.0),
+        ),
+        (
+            lambda agent, s, r: agent.net.table["scale"][0] * (s @ agent.w - r).square(),
+            lambda agent: agent.net.table["scale"].insert(0, 5.0),
+        ),
+    ],
+    ids=["hasattr", "getattr", "in a dict"],
+)
+def test_what_is_read_of_layers_of_torch_is_followed(loss, change):
+    learners = []
+    for jit in ("auto", False):
+        seed_everything(0)
+        learner = learner_of(OfLayers(loss), jit)
+        for seed in range(3):
+            learner.update(minibatches(seed=seed), {})
+            if seed == 1:
+                learner.agent.net[0].note = "of mine"  # nobody reads it
+                change(learner.agent)
+        learners.append(learner)
+    traced, plain = learners
+    assert traced.num_traces == 2
+    assert_same_state(plain, traced, rtol=0)

@@ -12,6 +12,7 @@
 Its distributed_training() is in test_distributed_training.py.
 """
 
+import importlib
 import pickle
 
 import keras
@@ -19,7 +20,7 @@ import numpy as np
 import pytest
 import torch
 
-from note_rl import nn, rl
+from note_rl import errors, nn, rl
 from note_rl.errors import CheckpointError, SettingsError
 from tests.note_rl.manuals.snippets import (
     DQN_SET,
@@ -73,6 +74,7 @@ SNIPPETS = {  # those of 002 again, but for these: test_manuals.py has plain DQN
     ),
 }
 DQN = Snippet("DQN", (4, 128, 2), DQN_SET, "eps")
+HINDSIGHT = Snippet("DDPG_HER", (128, 0.1, 0.98, 0.005), {"pool_size": 10000, "batch": 256, "HER": True}, "noise")
 
 
 @pytest.mark.usefixtures("eager_updates")
@@ -137,9 +139,12 @@ def test_what_is_corrected_is_refused_in_words():
             model.train(*printed, pool_network=True, processes=7, processes_her=4)
 
 
+@pytest.mark.usefixtures("eager_updates")
 @pytest.mark.parametrize("framework", ["keras", "pytorch"])
-def test_processes_that_prepare_minibatches_are_taken_without_a_word(framework, caplog):
-    model = build(framework, DQN)
+@pytest.mark.parametrize("snippet", [DQN, SNIPPETS["DQN, prioritized"], HINDSIGHT], ids=["DQN", "PR", "HER"])
+def test_processes_that_prepare_minibatches_are_taken_without_a_word(framework, snippet, caplog, monkeypatch):
+    monkeypatch.setattr(errors, "_said", set())
+    model = build(framework, snippet)
     with caplog.at_level("WARNING", logger="note_rl"):
         train(framework, model, 2, p=0, processes_her=4, processes_pr=4)
     assert caplog.records == []
@@ -158,3 +163,39 @@ def test_parameters_in_a_pickle_are_named_as_such(tmp_path, protocol):
     (tmp_path / "param.dat").write_bytes(b"\x80\x04 and no more")
     with pytest.raises(CheckpointError, match="is damaged or no checkpoint"):
         model.restore_param(tmp_path / "param.dat")
+
+
+@pytest.mark.parametrize("framework", ["keras", "pytorch"])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "EpsGreedyQPolicy(eps=0.05)",
+        "GreedyQPolicy()",
+        "BoltzmannQPolicy(tau=0.5)",
+        "MaxBoltzmannQPolicy(eps=0.1, tau=0.5)",
+        "BoltzmannGumbelQPolicy(C=1.0)",
+        "GumbelSoftmaxPolicy(temperature=0.5, eps=0.01)",
+    ],
+)
+def test_each_policy_as_it_is_printed_explores(framework, policy):
+    model = importlib.import_module(f"note_rl.examples.{framework}.DQN").DQN(4, 4, 2)
+    policy = eval(f"rl.{policy}")
+    model.set(policy=policy)
+    assert type(model.settings.policy) is type(policy)
+    train(framework, model, 1, p=0)
+    assert len(model.reward_list) == 1
+
+
+@pytest.mark.parametrize("framework", ["keras", "pytorch"])
+@pytest.mark.parametrize(
+    "noise",
+    [
+        "GaussianWhiteNoiseProcess(mu=0., sigma=1., sigma_min=0.1, n_steps_annealing=1000, size=1)",
+        "OrnsteinUhlenbeckProcess(theta=0.15, mu=0., sigma=0.3, dt=1e-2, size=1)",
+    ],
+)
+def test_each_noise_as_it_is_printed_explores(framework, noise):
+    model = importlib.import_module(f"note_rl.examples.{framework}.DDPG_HER").DDPG(4, 0.1, 0.98, 0.005)
+    noise = eval(f"rl.{noise}")
+    model.set(noise=noise)
+    assert type(model.settings.policy.noise) is type(noise)

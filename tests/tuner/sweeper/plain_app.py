@@ -1,8 +1,11 @@
 """A Hydra application that knows nothing of reinforcement learning; it is copied into a folder of its own."""
 
+import importlib
+import json
 import os
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import hydra
 from hydra.core.config_store import ConfigStore
@@ -10,6 +13,8 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
 import tuner
+
+HERE = Path(__file__).parent
 
 
 @dataclass
@@ -20,6 +25,7 @@ class Config:
     seconds: float = 0.0
     steps: int = 5
     accidents: bool = True
+    helper: str = "helper"
 
 
 ConfigStore.instance().store("config", Config)
@@ -30,6 +36,7 @@ OmegaConf.register_new_resolver("double", lambda number: 2 * number)  # a lambda
 def main(config):
     number = HydraConfig.get().job.num
     loss = (config.twice / 2 - 1.0) ** 2 + (0.0 if config.model == "the, good" else 0.5)
+    loss += importlib.import_module(config.helper).PLUS + json.loads((HERE / "data.json").read_text())["plus"]
     if number == 3 and config.accidents:
         raise ValueError("it is three")
     if number in (4, 5) and config.accidents:

@@ -54,6 +54,33 @@ def test_a_sweep_becomes_a_distribution(sweep: str, expected: BaseDistribution) 
 
 
 @pytest.mark.parametrize(
+    ("params", "arguments", "told"),
+    [
+        (
+            {},
+            ["+a={b:1}", "++a.b=choice(5,6)", "++a.b=9"],
+            "++a.b=9 comes after ++a.b=choice(5,6) and takes its choice away",
+        ),
+        ({"x": "interval(0,1)"}, ["x=3"], "x=3 comes after x=interval(0,1) and takes its choice away"),
+        ({"x": "interval(0,1)"}, ["~x"], "~x comes after x=interval(0,1) and takes its choice away"),
+        (
+            {},
+            ["x=1,2", "y=1,2", "x=1", "y=2"],
+            "x=1 comes after x=1,2 and takes its choice away; y=2 comes after y=1,2",
+        ),
+    ],
+)
+def test_a_choice_that_a_later_override_takes_away_is_named(
+    params: dict[str, str], arguments: list[str], told: str
+) -> None:
+    with pytest.raises(UserError) as refusal:
+        parse_sweep(params, arguments)
+    assert str(refusal.value).startswith(f"nothing is searched: {told}")
+    assert "give hydra/sweeper" not in str(refusal.value)
+    assert parse_sweep(params, [*arguments, "z=1,2"]).space.paths == ("z",), "fixing what others search is a right"
+
+
+@pytest.mark.parametrize(
     ("argument", "reason"),
     [
         ("x=sort(3,b)", r"x=sort\(3,b\): '<' not supported"),

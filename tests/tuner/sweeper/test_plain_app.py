@@ -35,6 +35,8 @@ class App:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         shutil.copy(Path(__file__).with_name("plain_app.py"), folder / "app.py")
+        (folder / "helper.py").write_text("PLUS = 0.0\n")
+        (folder / "data.json").write_text('{"plus": 0.0}\n')
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         command = [sys.executable, "app.py", *arguments]
@@ -152,7 +154,18 @@ def test_another_command_code_or_configuration_is_refused_and_the_same_adds_noth
         assert "hydra.sweeper.study_name=quadratic-2" in told
         assert "Traceback" not in told
     file.write_text(before)
-    assert f"{NUM_TRIALS} are done" in swept(*SWEEP)
+    (swept.folder / "data.json").write_text('{"plus": 500.0}\n')
+    (swept.folder / "helper.py").write_text("PLUS = 1000.0\n")
+    changed = swept(*SWEEP, status=1)
+    assert re.search(r"files that have changed: data.json was \w+ and is \w+; helper.py was \w+ and is \w+\.", changed)
+    assert "begin another study with hydra.sweeper.study_name=quadratic-2" in changed
+    (swept.folder / "data.json").write_text('{"plus": 0.0}\n')
+    (swept.folder / "helper.py").write_text("PLUS = 0.0\n")
+    again = swept(*SWEEP)
+    assert f"{NUM_TRIALS} are done" in again
+    assert f"The results of {NUM_TRIALS} jobs are kept: configuration, code and 2 files that jobs have read" in again
+    assert "(data.json, helper.py) are the same. What jobs read otherwise is not compared: " in again
+    assert "hydra.sweeper.study_name=quadratic-2 begins anew" in again
     assert len(swept.study("quadratic").trials) == NUM_TRIALS
 
 

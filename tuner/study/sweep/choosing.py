@@ -1,7 +1,10 @@
-"""Which study a sweep is: the one that was named, an interrupted one of the same jobs, or a new one."""
+"""Which study a sweep is: the one that was named, an interrupted one of the same jobs, or a new one.
+
+The same are jobs of the same configuration and code, which read the same files.
+"""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import optuna
 from tuner.errors import UserError
 from tuner.study.definition import StudyDefinition
 from tuner.study.storage.store import StudyStore, check_continues
+from tuner.study.sweep.inputs import check_inputs
 from tuner.study.sweep.study import folder_of_sweep
 
 
@@ -21,10 +25,12 @@ class SweepPlace:
         folder: As it was made out now.
         by_clock: It has another name each time, as it is made of the time: whoever types the same again means no
             other place by it.
+        digest_now: Of a file that jobs have read, by its name; None: there is none.
     """
 
     folder: Path
     by_clock: bool
+    digest_now: Callable[[str], str | None] = field(default=lambda name: None)
 
     def differs(self, study: optuna.Study) -> bool:
         """Whether the jobs of a study are to be in another folder than they are."""
@@ -35,7 +41,7 @@ def named_study(store: StudyStore, definition: StudyDefinition, place: SweepPlac
     """The sweep as the study of its name, which somebody gave it.
 
     Raises:
-        UserError: Its jobs are in another folder than the one asked for.
+        UserError: Its jobs are in another folder than the one asked for, or were others.
     """
     study = store.find(definition.name)
     if study is None or not study.user_attrs:
@@ -45,8 +51,13 @@ def named_study(store: StudyStore, definition: StudyDefinition, place: SweepPlac
             f"the jobs of study {definition.name} are in {folder_of_sweep(study, place.folder)}: leave "
             f"study.folder={place.folder} out, or begin another study with study.name={definition.name}-2"
         )
-    check_continues(study, definition, store.url)
+    _check_same(study, definition, store.url, place)
     return definition
+
+
+def _check_same(study: optuna.Study, definition: StudyDefinition, url: str, place: SweepPlace) -> None:
+    check_continues(study, definition, url)
+    check_inputs(study, place.digest_now)
 
 
 def unnamed_study(
@@ -68,7 +79,7 @@ def unnamed_study(
         if _is_open(study, definition.settings.num_trials) and not place.differs(study):
             wanted = replace(definition, name=name)
             try:
-                check_continues(study, wanted, store.url)
+                _check_same(study, wanted, store.url, place)
             except UserError as difference:
                 left = left or difference
             else:

@@ -13,6 +13,7 @@ from note_rl.learners.pytorch.modes import networks_in, networks_of
 from note_rl.learners.pytorch.recording.forms import can_change_within, form_of, identities_of
 from note_rl.learners.pytorch.recording.layers import Layers
 from note_rl.learners.pytorch.recording.noting import Lookup, noted
+from note_rl.learners.pytorch.recording.settings import types_of_numbers
 from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.learners.pytorch.torch_internals import hooks_of
 
@@ -58,6 +59,8 @@ class _Read:
 class Guards:
     """The numbers, words, tensors and networks that an agent consists of now, and what else its losses have read.
 
+    Types of numbers that hold for the whole process count in any case.
+
     Args:
         agent: Whose.
         inputs: Names of attributes that may change.
@@ -80,6 +83,7 @@ class Guards:
         self._networks = networks_of(agent)
         self._tensors = [tensor for _, tensor in named_tensors(agent)]
         self._layers = Layers(self._networks, self._tensors)
+        self._types = types_of_numbers()
 
     def is_unchanged(self) -> bool:
         """Whether all is as it was, or equal; of tensors and networks, whether they are the same objects."""
@@ -90,6 +94,8 @@ class Guards:
             return False
         new = now.keys() - self._known
         if any(hasattr(self._class, name) for name in new):  # a new attribute hides one of the class
+            return False
+        if types_of_numbers() != self._types:
             return False
         return self._layers.are_unchanged() and all(map(_Read.is_unchanged, self._reads.values()))
 

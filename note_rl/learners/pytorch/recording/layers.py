@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from note_rl.learners.comparing import PLAIN, is_same
 from note_rl.learners.pytorch.torch_internals import hooks_of_tensor
 
-_COMPARED = (*PLAIN, tuple, type, partial, FunctionType, BuiltinFunctionType)
+COMPARED = (*PLAIN, tuple, type, partial, FunctionType, BuiltinFunctionType)
 """Attributes of layers that decide what a layer does; all but the first by identity."""
 
 _HELD = ("_parameters", "_buffers", "_modules")
@@ -80,7 +80,7 @@ class Layers:
 
 
 def _compared(state: Mapping[str, Any]) -> list[str]:
-    return [name for name, value in state.items() if isinstance(value, _COMPARED)]
+    return [name for name, value in state.items() if isinstance(value, COMPARED)]
 
 
 def _kind(tensor: Tensor) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from types import CellType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -19,8 +20,11 @@ import numpy as np
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from note_rl.learners.comparing import ABSENT
+from note_rl.learners.comparing import ABSENT, PLAIN
 from note_rl.learners.outside import is_installed, profiled_by, read_from_outside
+from note_rl.learners.python_objects import names_in
+from note_rl.learners.pytorch.recording.layers import COMPARED
+from note_rl.learners.pytorch.recording.settings import SETTINGS
 from note_rl.learners.reads import reads_of
 from note_rl.support.garbage import no_garbage_collection
 
@@ -33,6 +37,7 @@ _OUT_OF_TENSORS: dict[Any, str] = {
 }
 _NEVER_THE_SAME = ("numpy.random", "random", "secrets", "time", "os")  # what modules give
 _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
+CALLED = "()"
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,8 @@ class Lookup:
     """Where a value was looked up.
 
     Attributes:
-        owner: The object, class or module, the globals, or the cell of a variable.
-        name: The value's.
+        owner: The object, class or module, the globals, or the cell of a variable; a function that gives the value.
+        name: The value's; `CALLED` where a function gives it.
         title: What the reader's own code calls it.
     """
 
@@ -57,6 +62,10 @@ class Lookup:
                 return self.owner.cell_contents
             except ValueError:  # it is empty
                 return ABSENT
+        if self.name == CALLED:
+            return self.owner()
+        if isinstance(self.owner, ModuleType):
+            return getattr(self.owner, self.name, ABSENT)
         return (self.owner if isinstance(self.owner, dict) else vars(self.owner)).get(self.name, ABSENT)
 
 
@@ -70,9 +79,10 @@ def noted(agent: Any, layers: Sequence[nn.Module]) -> Iterator[list[Lookup]]:
     Raises:
         ValueError: Something is read or changed that is another each time.
     """
-    owners = [agent, *(layer for layer in layers if not is_known(type(layer).__module__, "torch"))]
+    own = [agent, *(layer for layer in layers if not _is_of_torch(layer))]
+    owners = [*own, *filter(_is_of_torch, layers)]
     places: list[Lookup] = []
-    functions = _Functions({kind.__module__.partition(".")[0] for owner in owners for kind in type(owner).__mro__})
+    functions = _Functions({kind.__module__.partition(".")[0] for owner in own for kind in type(owner).__mro__})
     before = _drawn()
     with no_garbage_collection(), reads_of(owners) as names, functions.noted(), _NothingRead():
         yield places
@@ -80,12 +90,16 @@ def noted(agent: Any, layers: Sequence[nn.Module]) -> Iterator[list[Lookup]]:
         raise ValueError("it draws random numbers from elsewhere than torch")
     places += [place for owner, read in zip(owners, names, strict=True) for place in _attributes(owner, read)]
     places += functions.places
-    places += functions.of_classes({kind for owner in owners for kind in type(owner).__mro__}, places)
+    places += functions.of_classes({kind for owner in own for kind in type(owner).__mro__}, places)
 
 
 def is_known(module: str, *names: str) -> bool:
     """Whether a module is one of these packages; of all that are known by default."""
     return module.partition(".")[0] in (names or _KNOWN)
+
+
+def _is_of_torch(owner: Any) -> bool:
+    return is_known(type(owner).__module__, "torch")
 
 
 def _drawn() -> Any:
@@ -119,12 +133,28 @@ def _attributes(owner: Any, names: Mapping[str, None]) -> Iterator[Lookup]:
             continue
         if is_layer and any(name in own[held] for held in ("_modules", "_parameters", "_buffers")):
             continue  # `Layers` look at these
+        if _is_of_torch(owner) and not _is_added(owner, name, kind):
+            continue
         if name in passing or (kind is not None and _is_counted(kind, name)):
             raise ValueError(f"it reads {called}.{name}, which changes while the agent trains")
         if name in own or kind is None:
             yield Lookup(owner, name, f"{called}.{name}")
         elif not is_known(kind.__module__, "torch") and not _is_own_method(kind, name):
             yield Lookup(kind, name, f"{called}.{name}")
+
+
+def _is_added(layer: nn.Module, name: str, kind: type | None) -> bool:
+    """Whether an attribute of a layer of torch is one that `Layers` do not look at and torch does not count on."""
+    if name not in vars(layer):
+        return kind is None  # which may come
+    return not isinstance(vars(layer)[name], COMPARED) and not (name.startswith("_") and name in _named_by(type(layer)))
+
+
+@cache
+def _named_by(kind: type) -> frozenset[str]:
+    """The names in the methods of a class and of its bases."""
+    methods = (one for base in kind.__mro__ for one in vars(base).values() if isinstance(one, FunctionType))
+    return frozenset(name for method in methods for name in names_in(method.__code__))
 
 
 def _is_own_method(kind: type, name: str) -> bool:
@@ -230,9 +260,10 @@ class _Functions:
                 self._note(scope, names)
 
     def _note(self, scope: dict[str, Any], names: Sequence[str]) -> None:
-        """Notes a global, or an attribute of a module or class that is not known."""
+        """Notes a global, or an attribute of a module or class that is not known, or a setting of torch."""
         place = Lookup(scope, names[0], f"the global {names[0]}")
         self.places.append(place)
+        self._note_setting(place.value, place.title)
         for name in names[1:]:
             value = place.value
             if isinstance(value, ModuleType) and is_known(value.__name__):
@@ -241,6 +272,9 @@ class _Functions:
                     self._refused = f"it reads {place.title.removeprefix('the global ')}.{name}, another each time"
                     return
                 place = Lookup(value, name, f"{place.title}.{name}")
+                self._note_setting(found, place.title)
+                if isinstance(found, PLAIN) and is_known(value.__name__, "torch"):  # such as flags of backends
+                    self.places.append(place)
                 continue
             owners = [value] if isinstance(value, ModuleType) else getattr(value, "__mro__", ())
             owner = next((one for one in owners if name in vars(one)), None)
@@ -248,6 +282,10 @@ class _Functions:
                 return
             place = Lookup(owner, name, f"{place.title}.{name}")
             self.places.append(place)
+
+    def _note_setting(self, found: Any, title: str) -> None:
+        if any(found is setting for setting in SETTINGS):
+            self.places.append(Lookup(found, CALLED, f"{title}()"))
 
     def _variables_of(self, code: CodeType) -> None:
         """Notes variables of functions around, but for those that are called here, whose variables are made anew."""
