@@ -24,6 +24,9 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llv
 # So does what calls the loops that torch's inductor compiles: a quarter of the compiler's time.
 os.environ.setdefault("AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL", "O0")
 
+# Which instructions the processor has is known; trying them out compiles as much as a step does.
+os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
+
 hypothesis.settings.register_profile("patient", hypothesis.settings.default, deadline=None)  # a busy machine is no bug
 hypothesis.settings.load_profile("patient")
 

@@ -16,7 +16,7 @@ from tuner.checking.features import InChecking
 from tuner.checking.section_types import StudyConfig
 from tuner.commands.baselines import KnownConfigs
 from tuner.commands.features import InCommands
-from tuner.config.composing import run_config_of, with_section_defaults
+from tuner.config.composing import RUN_PARTS, run_config_of, with_section_defaults
 from tuner.config.kinds import written
 from tuner.config.paths import flatten
 from tuner.errors import UserError
@@ -170,7 +170,7 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
 
     def configure(values: JsonDict) -> JsonDict:
         with _holding(template, values):
-            return run_config_of(resolve(template))
+            return run_config_of(resolve(template, RUN_PARTS))
 
     agent = function_name(run_config).lower()
     settings = StudyConfig(**study).settings()

@@ -7,7 +7,7 @@ works inside other Hydra applications.
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -216,6 +216,9 @@ def _stacking(values: Mapping[str, Any]) -> JsonDict:
     return {name: {**node, _FRAMES: frames} if takes_it or name == "buffer" else node for name, node in parts.items()}
 
 
+RUN_PARTS = tuple(part.name for part in fields(RunConfig) if part.name != "tracker")
+"""What one run is made from; trackers are the controller's business."""
+
 _FRAMES = "frame_stack"
 
 SECTIONS = {
@@ -297,10 +300,8 @@ def compose(loader: AnyLoader, config_name: str, overrides: Sequence[str]) -> Di
 
 
 def run_config_of(resolved: JsonDict) -> JsonDict:
-    """The part of a config that one run is made from; trackers are the controller's business."""
-    return {
-        part.name: resolved[part.name] for part in fields(RunConfig) if part.name != "tracker" and part.name in resolved
-    }
+    """The part of a config that one run is made from."""
+    return {name: resolved[name] for name in RUN_PARTS if name in resolved}
 
 
 def plain_choice(group: str, name: str) -> JsonDict:
@@ -310,15 +311,19 @@ def plain_choice(group: str, name: str) -> JsonDict:
     return choice
 
 
-def to_json(config: DictConfig) -> JsonDict:
+def to_json(config: DictConfig, parts: Collection[str] = ()) -> JsonDict:
     """The config as a plain dictionary, interpolations resolved, Hydra's own part and `env.reference` left out.
+
+    Args:
+        config: What was composed.
+        parts: The top-level keys that are wanted; none: all.
 
     Raises:
         omegaconf.errors.OmegaConfBaseException: A value is missing (`???`) or refers to nothing.
     """
     resolved: JsonDict = {}
     for key in map(str, config):
-        if key != "hydra":
+        if key != "hydra" and (not parts or key in parts):
             value = config[key]
             is_tree = OmegaConf.is_config(value)
             resolved[key] = OmegaConf.to_container(value, resolve=True, throw_on_missing=True) if is_tree else value

@@ -2,7 +2,7 @@
 
 import importlib.util
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import (
@@ -205,10 +205,10 @@ def check_run(resolved: JsonDict) -> None:
     _check_dataset(run)
 
 
-def resolve(config: DictConfig) -> JsonDict:
-    """The config as a plain dictionary; what cannot be resolved is a UserError."""
+def resolve(config: DictConfig, parts: Collection[str] = ()) -> JsonDict:
+    """The config, or these parts of it, as a plain dictionary; what cannot be resolved is a UserError."""
     try:
-        return to_json(config)
+        return to_json(config, parts)
     except MissingMandatoryValue as error:
         raise UserError(f"{error.full_key} is missing: add {error.full_key}=...") from error
     except (InterpolationKeyError, InterpolationResolutionError) as error:

@@ -99,7 +99,7 @@ def trained_on(framework, expert, seed, total_steps):
 
 @both
 @pytest.mark.xla
-@pytest.mark.slow_in_keras
+@pytest.mark.slow
 def test_ten_episodes_of_an_expert_teach_to_balance(framework):
     assert trained_on(framework, cartpole_expert(10), seed=2, total_steps=24_000) >= 400
 

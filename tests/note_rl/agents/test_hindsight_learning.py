@@ -62,6 +62,7 @@ def test_without_hindsight_they_are_not():
     assert flips_bits(PYTORCH, 2000) <= -14.5
 
 
+@pytest.mark.slow
 def test_with_hindsight_points_are_reached():
     assert reaches_points(PYTORCH, 2500, HER=True) >= -6.0
 

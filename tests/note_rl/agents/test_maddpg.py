@@ -51,6 +51,7 @@ def learned(framework, centralised, seed):
     return agent.evaluate(20).mean
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", frameworks()[:1])
 def test_two_learn_together(framework):
     assert random_policy_returns(joint_environments(CoordinationGame), 100, 0).mean() < 0.0

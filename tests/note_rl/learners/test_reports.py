@@ -19,8 +19,15 @@ def squared_error(self, s, r, d):
     return error * error
 
 
-@pytest.mark.parametrize("jit", [False, True])
-@FRAMEWORKS
+@pytest.mark.parametrize(
+    ("framework", "jit"),
+    [
+        pytest.param(*framework.values, jit, id=f"{framework.id}-{jit}", marks=[pytest.mark.slow] if slow else [])
+        for framework in frameworks()
+        for jit in (False, True)
+        for slow in (jit and framework.id == "pytorch",)  # the compiler; test_pytorch_compiled.py shows that it is exact
+    ],
+)
 def test_means_of_each_gradient_step_by_hand(framework, jit):
     agent, batch = agent_with(framework, squared_error), sample(num_gradient_steps=3)
     agent.learner.prepare(framework.optimizers.sgd(agent.param, 0.1), 0.5, (), jit)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.tuner.chaos import Chaos, assert_equal
 
 DQN = (
@@ -13,6 +15,7 @@ DQN = (
 )
 
 
+@pytest.mark.slow
 def test_a_disturbed_study_of_dqn_equals_the_one_that_was_left_alone(tmp_path: Path) -> None:
     kinds = ["trial", "everything"]
     alone, disturbed = Chaos(tmp_path / "alone", DQN), Chaos(tmp_path / "disturbed", DQN, seed=1)

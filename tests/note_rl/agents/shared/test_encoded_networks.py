@@ -205,8 +205,8 @@ def test_an_image_and_a_number_are_learned_from_together(framework, name):
     assert agent.evaluate(10).mean > 7.0  # of 8; a key alone gives 4
 
 
-@pytest.mark.slow_in_keras
-@pytest.mark.parametrize("name", ["DDPG", *(pytest.param(name, marks=pytest.mark.slow) for name in ("TD3", "SAC"))])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["DDPG", "TD3", "SAC"])
 @BOTH
 def test_critics_learn_from_both_as_well(framework, name):
     module = importlib.import_module(f"note_rl.agents.{framework.package}.encoded")
