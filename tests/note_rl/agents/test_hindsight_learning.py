@@ -58,6 +58,7 @@ def test_with_hindsight_fifteen_bits_are_solved():
     assert flips_bits(PYTORCH, 6000, HER=True) >= -8.0
 
 
+@pytest.mark.slow
 def test_without_hindsight_they_are_not():
     assert flips_bits(PYTORCH, 2000) <= -14.5
 

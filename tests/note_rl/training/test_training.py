@@ -53,7 +53,7 @@ def test_the_corridor_is_learned(framework, make):
     assert agent.evaluate(5).lengths.tolist() == [3] * 5
 
 
-@pytest.mark.slow_in_keras("ppo")
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("make", [pytest.param(dqn, marks=pytest.mark.xla), ppo])
 def test_stopping_saving_and_going_on_elsewhere_changes_nothing(framework, make, tmp_path):
     schedules = {"learning_rate": Linear(1e-2, 1e-3)}
@@ -85,6 +85,7 @@ def test_stopping_saving_and_going_on_elsewhere_changes_nothing(framework, make,
     assert others != half.returns[: len(others)]
 
 
+@pytest.mark.slow_in_keras("ppo")
 @MAKERS
 def test_training_on_in_the_same_process_is_the_same_as_in_one_call(framework, make):
     whole, optimizer = make(framework)

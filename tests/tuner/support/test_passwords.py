@@ -217,7 +217,7 @@ def test_a_sweep_of_any_application_leaves_no_password(tmp_path: Path, monkeypat
     url = f"sqlite:///studies.db?password={SECRET}"  # which SQLite does not mind
     output = app(
         *("-m", "hydra/sweeper=optuna", "x=interval(-3,3)", "hydra.sweeper.direction=minimize", "accidents=false"),
-        *("hydra.sweeper.n_trials=2", f"hydra.sweeper.storage='{url}'", "hydra.sweep.dir=out"),
+        *("hydra.sweeper.n_trials=1", f"hydra.sweeper.storage='{url}'", "hydra.sweep.dir=out"),
     )
     assert SECRET not in output
     assert (tmp_path / "out/multirun.yaml").is_file()

@@ -78,7 +78,8 @@ STUDY = (TWO, *SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "study.name=both")
 
 
 def test_agents_are_tuned_for_two_environments(tuner: CommandLine) -> None:
-    answer = tuner("tune", *STUDY, "training.total_steps=120")
+    short = ("training.total_steps=120", "evaluation.num_episodes=1", "evaluation.num_points=2")
+    answer = tuner("tune", *STUDY, *short)
     assert answer.status == 0, answer
     result = tuner_package.load("both")
     assert {name: (one.random, one.good) for name, one in ENVIRONMENTS.of(result.summary).items()} == {

@@ -231,10 +231,9 @@ def test_states_that_nobody_goes_on_from_are_removed(whole: Any) -> None:
         assert kept == (run.descent.generation == GENERATIONS - 1)
 
 
-@pytest.mark.parametrize("seed", [3, 5])
-def test_what_never_changed_is_chosen_by_the_longest_that_members_kept_it(tmp_path: Path, seed: int) -> None:
+def test_what_never_changed_is_chosen_by_the_longest_that_members_kept_it(tmp_path: Path) -> None:
     """Worked out from the records alone: who descends from whom with the values of the first generation."""
-    summary = evolved(tmp_path, seed=seed, search=Evolution(generations=8))
+    summary = evolved(tmp_path, seed=3, search=Evolution(generations=8))
     runs = {run.number: run for run in summary.stage("evolve")}
     founders: dict[int, int] = {}  # of runs whose line has never changed
     kept: dict[int, tuple[int, float]] = {}
@@ -279,7 +278,7 @@ def test_a_population_counts_as_much_as_whole_runs_of_its_members(whole: Any) ->
 
 def test_killed_at_any_moment_it_is_the_same_tree(whole: Any, tmp_path: Path) -> None:
     events = 3 * 8 * GENERATIONS
-    for number, die_after in enumerate((*range(0, 30, 6), *range(30, events, 37))):
+    for number, die_after in enumerate((0, 12, 24, events * 2 // 3)):
         folder = tmp_path / str(number)
         folder.mkdir()
         with pytest.raises(ControllerDied):
@@ -420,7 +419,7 @@ def test_a_part_s_gain_is_its_score_less_that_of_its_parent(tmp_path: Path, monk
 def test_killed_at_any_moment_the_model_proposes_the_same(tmp_path: Path) -> None:
     evolution = Evolution(generations=GENERATIONS)
     whole = evolved(tmp_path / "whole", search=evolution)
-    for moment in (9, 40, 75):
+    for moment in (9, 75):
         with pytest.raises(ControllerDied):
             evolved(tmp_path / str(moment), Leaving(die_after=moment), search=evolution)
         again = evolved(tmp_path / str(moment), search=evolution)
