@@ -5,7 +5,12 @@ import os
 import signal
 import tempfile
 
-import hypothesis
+# One thread per process: several make small networks and matrices slower, and very much so while other processes are
+# busy. Read when NumPy, torch and TensorFlow are imported, and by the programs that tests start.
+for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
+    os.environ.setdefault(_threads, "1")
+
+import hypothesis  # noqa: E402
 
 # A shell's background jobs ignore Ctrl-C, and so would the processes in which tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -17,6 +17,7 @@ from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra._internal.defaults_list import DefaultsList, create_defaults_list
 from hydra.core.default_element import ResultDefault
 from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig
@@ -92,6 +93,7 @@ def remembering_files() -> Iterator[None]:
     with (
         _composing_with(Repository, list_once, merge_once, _loading_once()),
         mock.patch.object(sources, "_find_inside", _finding_once()),
+        mock.patch.object(OverridesParser, "parse_rule", _parsing_once()),
     ):
         yield
 
@@ -110,6 +112,20 @@ def _finding_once() -> Callable[[str, list[str]], ModuleSpec | None]:
         return found[key]
 
     return find_once
+
+
+def _parsing_once() -> Callable[[OverridesParser, str, str], Any]:
+    """Parses each override once; Hydra's parser takes longer for one than anything else that is done with it."""
+    parse = OverridesParser.parse_rule
+    parsed: dict[tuple[str, str], bytes] = {}
+
+    def parse_once(parser: OverridesParser, text: str, rule_name: str) -> Any:
+        key = (text, rule_name)
+        if key not in parsed:
+            parsed[key] = pickle.dumps(parse(parser, text, rule_name))
+        return pickle.loads(parsed[key])
+
+    return parse_once
 
 
 def _loading_once() -> Callable[[FileConfigSource, str], ConfigResult]:

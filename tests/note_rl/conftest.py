@@ -1,15 +1,10 @@
-"""One thread per process: several make tiny networks slower, and very much so while other processes are busy."""
+"""What holds for tests of the training core."""
 
 import importlib
-import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported
-os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -78,6 +78,7 @@ def assert_static(framework: Framework, monkeypatch: pytest.MonkeyPatch, jit: bo
     assert {one.reason for one in agent.decisions} == {"deadband"}
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("framework", frameworks())
 def test_advice_no_gain_and_perfect_health_change_no_bit(framework: Framework, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_static(framework, monkeypatch, jit=False)
@@ -222,12 +223,12 @@ def test_batches_stay_on_their_ladder_and_each_is_compiled_once(framework: Frame
     agent.train(total_steps=64, p=0, jit_compile=False)
     adaptation = agent._trainer.adaptation
     controller = adaptation._adapters["batch_size"].controller
-    for factor in (4.0, 1.0, 0.25, 2.0, 0.5, 4.0, 0.25, 1.0):
+    for factor in (4.0, 1.0, 0.25, 4.0, 0.25, 1.0):
         controller.factor = factor
         agent.train(total_steps=agent.num_env_steps + 64, p=0, jit_compile=False)
-    assert {shape[1] for shape in sizes} == {4, 8, 16, 32, 64}
+    assert {shape[1] for shape in sizes} == {4, 16, 64}
     if framework.package == "keras":
-        assert agent.learner.num_traces == 5
+        assert agent.learner.num_traces == 3
 
 
 def test_a_larger_batch_takes_the_learning_rate_and_beta2_along() -> None:
@@ -424,7 +425,11 @@ def test_what_is_not_there_is_refused_before_the_first_step(told: dict[str, Any]
 
 @pytest.mark.parametrize(
     ("framework", "jit"),
-    [(Framework("pytorch"), False), (Framework("pytorch"), "auto"), (Framework("keras"), False)],
+    [
+        (Framework("pytorch"), False),
+        (Framework("pytorch"), "auto"),
+        pytest.param(Framework("keras"), False, marks=pytest.mark.slow),
+    ],
 )
 def test_any_number_of_the_agent_and_the_rates_of_all_optimizers_can_be_repeated(
     framework: Framework, jit: bool | str

@@ -60,6 +60,7 @@ def test_a_removal_trims_and_a_plain_number_keeps() -> None:
         assert left == [expected - (6 if expected == 61 else 0)]  # asked after each of the first 3 epochs
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("framework", frameworks())
 def test_every_dictionary_of_the_manuals_takes_effect(framework: Framework) -> None:
     agent = framework.agents.DQN(hidden_size=(8,), env=corridor, tau=0.1)
@@ -90,6 +91,7 @@ def test_every_dictionary_of_the_manuals_takes_effect(framework: Framework) -> N
     assert settings.batch_size == 16
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("framework", frameworks())
 def test_noise_of_gradients_sets_several_optimizers(framework: Framework) -> None:
     agent = framework.agents.PPO(hidden_size=(8,), env=corridor)

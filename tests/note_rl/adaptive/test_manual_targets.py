@@ -151,6 +151,7 @@ def test_a_target_that_is_a_variance_is_warned_of(caplog: pytest.LogCaptureFixtu
     assert caplog.text.count("target_noise=0.001): here it is the noise scale over the batch size, about 1") == 1
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("framework", frameworks())
 def test_a_callback_may_adjust_from_the_first_episode_on(framework: Framework) -> None:
     agent = prioritized_dqn(framework, learning_starts=100)

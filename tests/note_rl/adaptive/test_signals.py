@@ -108,6 +108,7 @@ def test_a_signal_of_ones_own_moves_a_hyperparameter_as_worked_out_by_hand(frame
     assert agent._trainer.adaptation.logs()["adaptive/pool_fill"] == 96 / CAPACITY
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("framework", frameworks())
 def test_so_does_an_object_smoothed_with_its_own_target_and_from_a_checkpoint(
     framework: Framework, tmp_path: Path

@@ -251,6 +251,7 @@ def test_the_average_policy_follows_by_its_share(framework):
     np.testing.assert_allclose(after - before, 0.75 * np.array([[0.5, 0.0, -0.5]]), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("framework", frameworks())
 def test_a_run_does_what_its_settings_say(framework):
     agent = made(framework)

@@ -31,6 +31,7 @@ def test_the_loss_is_how_unlikely_the_expert_s_actions_are(framework) -> None:
     assert loss == pytest.approx(-density.mean(), rel=1e-4)
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("framework", frameworks())
 def test_it_does_what_an_expert_did(framework) -> None:
     from note_rl.seeding import seed_everything

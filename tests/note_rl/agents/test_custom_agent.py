@@ -59,6 +59,7 @@ def test_corrected_it_trains_as_the_chapter_says(framework):
     assert np.isfinite(losses).all()
 
 
+@pytest.mark.slow_in_keras
 def test_corrected_it_learns(framework):
     seed_everything(1)
     agent = dqn(framework.package, env=Corridor)(state_dim=5, hidden_dim=32, action_dim=2)

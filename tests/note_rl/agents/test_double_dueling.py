@@ -117,7 +117,7 @@ def test_a_refusal_names_the_agent(framework):
 
 
 @pytest.mark.xla
-@pytest.mark.slow_in_keras("DoubleDQN", "DuelingDQN")
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize(
     ("name", "further"),
     [("DoubleDQN", {}), ("DuelingDQN", {}), ("DQN", {"priority": Priority()}), ("DoubleDQN", {"num_steps": 3})],

@@ -144,6 +144,7 @@ def test_each_is_trained_by_its_own_loss_with_its_own_optimizer(framework):
     assert moved == [True, False, True, True]
 
 
+@pytest.mark.slow_in_keras
 @FRAMEWORKS
 @pytest.mark.usefixtures("eager_updates")
 def test_continuous_actions_in_lists(framework):
@@ -164,6 +165,7 @@ def test_continuous_actions_in_lists(framework):
 
 
 @FRAMEWORKS
+@pytest.mark.usefixtures("eager_updates")
 def test_two_groups_for_two_optimizers_and_a_policy_per_agent(framework):
     agent, optimizers = maddpg(
         framework, CoordinationGame, policy=[SoftmaxPolicy(), EpsGreedyQPolicy(0.3)], agent={"grouped": True}, PR=True
@@ -175,6 +177,7 @@ def test_two_groups_for_two_optimizers_and_a_policy_per_agent(framework):
 
 
 @FRAMEWORKS
+@pytest.mark.slow_in_keras
 @pytest.mark.usefixtures("eager_updates")
 def test_in_two_halves_it_is_the_same(framework, tmp_path):
     whole, optimizers = maddpg(framework, Unlike, num_updates=1)

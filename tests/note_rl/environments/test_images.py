@@ -102,6 +102,7 @@ def test_a_perceptron_for_pictures_is_pointed_out_once(framework, caplog, monkey
     assert "network=CNN" in said
 
 
+@pytest.mark.slow_in_keras
 def test_what_a_frame_ago_showed_is_remembered_by_a_stack(framework):
     seed_everything(2)
     agent = framework.agents.DQN(env=lambda: Picture(delay=True), hidden_size=(16,), gamma=0.9, frame_stack=2, tau=1.0)
@@ -114,6 +115,7 @@ def test_what_a_frame_ago_showed_is_remembered_by_a_stack(framework):
     assert agent.evaluate(20).returns.tolist() == [1.0] * 20
 
 
+@pytest.mark.slow_in_keras
 def test_frames_whose_channels_come_first_are_stacked_along_them(framework):
     """As those of EnvPool, and of ALE's own vector environment, are."""
     seed_everything(2)
@@ -216,6 +218,7 @@ def test_another_number_of_frames_than_the_networks_take_is_refused(framework, n
     made.set(policy=exploring, frame_stack=2, **kind)
 
 
+@pytest.mark.slow_in_keras
 def test_convolutions_learn_to_point(framework):
     seed_everything(0)
     made = network(framework, hidden_sizes=(16,))

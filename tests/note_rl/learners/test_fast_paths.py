@@ -45,7 +45,7 @@ def trained(framework, algorithm, fast):
 
 
 @pytest.mark.xla
-@pytest.mark.slow_in_keras("PPO")
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_fast_and_plain_runs_end_at_the_same_parameters(framework, algorithm):
     (before, fast, returns), (_, plain, others) = (trained(framework, algorithm, fast) for fast in (True, False))

@@ -21,7 +21,11 @@ def train_and_drop(name: str, env: str, **settings: Any) -> None:
     ("name", "settings"),
     [
         ("DQN", {"policy": EpsGreedyQPolicy(0.1), "pool_size": 64, "learning_starts": 16, "train_freq": 8}),
-        ("TRPO", {"policy": SoftmaxPolicy(), "PPO": True, "rollout_steps": 32, "num_epochs": 1}),
+        pytest.param(
+            "TRPO",
+            {"policy": SoftmaxPolicy(), "PPO": True, "rollout_steps": 32, "num_epochs": 1},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_graphs_go_with_their_agent(name: str, settings: dict[str, Any]) -> None:

@@ -95,7 +95,7 @@ def test_running_statistics_follow_what_is_learned_from_and_are_copied_to_the_ta
 
 
 @pytest.mark.xla
-@pytest.mark.slow_in_keras("batch norm")
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("name", ["batch norm", "dropout"])
 def test_compiled_and_recorded_steps_are_the_ordinary_ones(framework, name):
     plain, compiled, again = (
@@ -199,6 +199,7 @@ def ordered(agent):
     return [getattr(network, "net", network).number for network in found]
 
 
+@pytest.mark.usefixtures("eager_updates")
 def test_training_goes_on_bit_for_bit_with_dropout_and_batch_norm(framework, tmp_path):
     settings = {"policy": EpsGreedyQPolicy(0.2), "pool_size": 300, "batch": 8, "gradient_steps": 3, "seed": 1}
     settings |= {"learning_starts": 20, "train_freq": 16, "update_batches": 4}

@@ -25,7 +25,9 @@ def squared_error(self, s, r, d):
         pytest.param(*framework.values, jit, id=f"{framework.id}-{jit}", marks=[pytest.mark.slow] if slow else [])
         for framework in frameworks()
         for jit in (False, True)
-        for slow in (jit and framework.id == "pytorch",)  # the compiler; test_pytorch_compiled.py shows that it is exact
+        for slow in (
+            jit and framework.id == "pytorch",
+        )  # the compiler; test_pytorch_compiled.py shows that it is exact
     ],
 )
 def test_means_of_each_gradient_step_by_hand(framework, jit):

@@ -91,6 +91,7 @@ def test_phases_weigh_by_the_steps_in_which_a_group_learned():
     assert mean_losses(updates) == [2.5, 4.0]
 
 
+@pytest.mark.slow_in_keras
 @in_both
 def test_what_a_phase_reports(framework):
     seed_everything(0)

@@ -73,6 +73,7 @@ def test_losses_of_several_minibatches(framework):
     assert np.allclose(agent.learner.loss_of(together), np.concatenate(apart))
 
 
+@pytest.mark.slow_in_keras
 def test_an_optimizer_made_again_does_the_same(framework):
     ends = []
     for again in (False, True):

@@ -101,6 +101,7 @@ def test_a_trained_agent_is_the_same_afterwards_and_goes_on_the_same(framework, 
     np.testing.assert_equal(copied, state(agent))
 
 
+@pytest.mark.slow_in_keras
 @BOTH
 @pytest.mark.usefixtures("eager_updates")
 def test_before_training_too(framework):

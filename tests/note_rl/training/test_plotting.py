@@ -77,6 +77,7 @@ def test_history_survives_a_checkpoint():
     assert History.from_state({}) == History()
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("framework", frameworks())
 @pytest.mark.usefixtures("eager_updates")
 def test_an_agent_writes_pictures(framework, tmp_path):

@@ -103,8 +103,7 @@ KERAS = ("prioritized", "trust_region", "noise_in_the_loss")  # test_training.py
 # in NumPy only, and tracing is slow
 
 
-@pytest.mark.usefixtures("eager_updates")  # of Keras: a few steps, whose tracing would be most of the time
-@pytest.mark.slow_in_keras("trust_region")
+@pytest.mark.slow_in_keras("trust_region", "noise_in_the_loss")
 @pytest.mark.parametrize(
     ("framework", "name"),
     [

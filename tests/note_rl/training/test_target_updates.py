@@ -122,6 +122,7 @@ def test_it_is_said_once_and_only_where_it_was_left_open(framework, caplog, monk
     assert "every 100 gradient steps; give update_batches" in lines[0]
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("seed", [pytest.param(0), *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_plain_q_learning_does_not_diverge(framework, seed):
     """Without a lag, the values pass 300 by then; no return discounted by 0.99 is above 100."""

@@ -44,6 +44,7 @@ def quietly(framework):
 MAKERS = pytest.mark.parametrize("make", [dqn, ppo])
 
 
+@pytest.mark.slow_in_keras("ppo")
 @MAKERS
 def test_the_corridor_is_learned(framework, make):
     agent, optimizer = make(framework, Corridor)

@@ -56,7 +56,7 @@ def test_lines_are_accepted_and_usable_or_refused_in_words(world: Path, monkeypa
         if not (answer.good and names_the_key(answer, line)):
             failures.append(f"{line}\n{answer.text}")
     assert not failures, "\n\n".join(failures)
-    assert kinds["accepted"] > 5  # or the lines would be nothing but nonsense
+    assert kinds["accepted"] > 2  # or the lines would be nothing but nonsense
     assert kinds["refused"] > 18
 
 

@@ -10,9 +10,13 @@ from note_rl.lr_finder import LRFinder
 from note_rl.opt_finder import OptFinder
 from note_rl.parallel_finder import ParallelFinder
 from note_rl.policy import EpsGreedyQPolicy
+from tests.note_rl.conftest import eager_updates
 from tests.note_rl.frameworks import Framework, frameworks
 from tests.tuner.finders.agents import REPLAY, inline
 
+__all__ = ["eager_updates"]
+
+pytestmark = pytest.mark.usefixtures("eager_updates")  # a few steps of each agent: tracing would be most of the time
 FRAMEWORKS = pytest.mark.parametrize("framework", frameworks())
 
 

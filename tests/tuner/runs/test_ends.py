@@ -163,7 +163,9 @@ def test_a_plateau_survives_stops_at_many_moments(
     assert left[1]["trainer"]["plateau"]["factor"] < 1.0
 
 
-@pytest.mark.parametrize(("agent", "backend"), [("ppo", "torch"), ("ddpg", "torch"), ("dqn", "keras")])
+@pytest.mark.parametrize(
+    ("agent", "backend"), [("ppo", "torch"), ("ddpg", "torch"), pytest.param("dqn", "keras", marks=pytest.mark.slow)]
+)
 def test_the_best_weights_score_what_they_are_filed_under(tuner: CommandLine, agent: str, backend: str) -> None:
     run = ("train", *SMALL, *SMALL_AGENTS[agent], f"backend={backend}", "training.jit_compile=false")
     normalised = ("training.normalise_obs=true",) if agent == "ppo" else ()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.tuner.command_line import CommandLine
+from tuner.study import StudyStore
 
 PROGRAM = """
 from note_rl.agents.pytorch import DQN
@@ -50,6 +51,10 @@ def test_an_agent_of_the_users_own_is_trained_and_tuned(own: CommandLine) -> Non
     used = [json.loads(path.read_text())["config"]["agent"] for path in notes]
     assert {agent["_target_"] for agent in used} == {"my_rl.agents.CautiousDQN"}
     values = {agent["trust"] for agent in used}
+    with StudyStore("sqlite:///studies.db") as store:
+        (name,) = store.names()
+        random_score = store.require(name).user_attrs["random_score"]
+    assert 9.0 < random_score < 60.0, "a random policy on CartPole-v1"
     assert len(values) == 2
     assert all(0.25 <= value <= 0.75 for value in values)
     misspelt = own("train", *BRIEF, "agent.thrust=1")

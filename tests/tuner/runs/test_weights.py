@@ -36,7 +36,7 @@ def parameters(agent: Any) -> dict[str, np.ndarray]:
     return {name: value for name, value in agent.learner.get_state().items() if name.startswith("agent/")}
 
 
-@pytest.mark.parametrize(("agent", "backend"), [("td3", "torch"), ("dqn", "keras")])
+@pytest.mark.parametrize(("agent", "backend"), [("td3", "torch"), pytest.param("dqn", "keras", marks=pytest.mark.slow)])
 def test_the_first_evaluation_is_the_last_one_of_the_other_run(tuner: CommandLine, agent: str, backend: str) -> None:
     options = (f"backend={backend}", "training.jit_compile=false")
     train(tuner, agent, "first", *options)

@@ -140,7 +140,9 @@ def test_a_value_that_is_no_number_is_not_the_best_there_is() -> None:
     assert importances(made, SPACE).shares == importances(study(), SPACE).shares
 
 
-def test_a_study_of_ours_has_them_at_its_reports(tmp_path: Path) -> None:
+def test_a_study_of_ours_has_them_at_its_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("summary", "importance"):
+        monkeypatch.setattr(f"tuner.study.{module}.PERMUTATIONS", 8)
     run_study(tmp_path, num_trials=30)
     with StudyStore(journal(tmp_path)) as store:
         summary = summarise(store, "study", tmp_path, thorough=True)

@@ -26,6 +26,7 @@ SMALL = (
     *("study.num_trials=4", "study.num_candidates=1", "study.num_select_seeds=1", "study.num_test_seeds=1"),
 )
 DRIFTING = ("agent=drifting", "executor=inline", "study.name=drifting", "seed=1")
+FOUR = ("study=pbt", "study.metric=final", "study.evolution.generations=4")
 
 
 def replayed(tuner: CommandLine, study: Path) -> Any:
@@ -41,7 +42,9 @@ def replayed(tuner: CommandLine, study: Path) -> Any:
 
 
 @pytest.mark.parametrize("agent", [pytest.param("dqn", marks=pytest.mark.slow), "ppo"])
-def test_the_winner_is_trained_again_from_its_file(tuner: CommandLine, agent: str) -> None:
+def test_the_winner_is_trained_again_from_its_file_and_a_line_without_copies_is_a_run(
+    tuner: CommandLine, agent: str
+) -> None:
     narrow = ["~space.buffer"] if agent == "dqn" else ["~space.buffer", "+space.agent.value_coef={low: 0.1, high: 1.0}"]
     answer = tuner("tune", *SMALL, *SMALL_AGENTS[agent], *narrow)
     assert (answer.status, answer.errors) == (0, "")
@@ -55,29 +58,29 @@ def test_the_winner_is_trained_again_from_its_file(tuner: CommandLine, agent: st
     summary = package.load(study).summary
     assert summary_from_json(summary_to_json(summary)) == summary
     assert summary.stage("evolve")[0].descent == Descent(0, 0)
+    _check_line(tuner, answer.output, summary, agent)
 
 
-def test_a_line_without_copies_is_a_run_that_nobody_paused_and_plays(tuner: CommandLine) -> None:
-    answer = tuner("tune", *SMALL, *SMALL_AGENTS["dqn"], "~space.buffer")
-    assert answer.status == 0
-    line = answer.output.split("watch the population's own agent:\n")[1].split("\n")[0].split()
+def _check_line(tuner: CommandLine, output: str, summary: StudySummary, agent: str) -> None:
+    """A line without copies is a run that nobody paused, and the population's own agent plays."""
+    line = output.split("watch the population's own agent:\n")[1].split("\n")[0].split()
     assert line[:2] == ["tuner", "play"]
     played = tuner("play", line[2], "num_episodes=1")
     assert (played.status, played.errors) == (0, "")
-    runs = package.load(tuner.folder / "studies" / "small").summary.stage("evolve")
+    runs = summary.stage("evolve")
     last = next(
         run for run in runs if run.descent.generation == 2 and run.descent.parent == runs[run.descent.parent].number
         and runs[run.descent.parent].descent.member == run.descent.member
     )  # fmt: skip
     values = [f"{path}={value}" for path, value in last.params.items()]
-    again = [*("training.total_steps=240", "evaluation.num_points=3", "evaluation.num_episodes=2", "tracker=jsonl")]
+    again = ["training.total_steps=240", "evaluation.num_points=3", "evaluation.num_episodes=2", "tracker=jsonl"]
     shape = ["network.hidden_sizes=[8]", f"seed={last.seed}", "hydra.run.dir=alone"]
-    assert tuner("train", *SMALL_AGENTS["dqn"], *again, *shape, *values).status == 0
+    assert tuner("train", *SMALL_AGENTS[agent], *again, *shape, *values).status == 0
     assert tuple(read_reports(tuner.folder / "alone")) == last.curve
 
 
 def test_a_schedule_of_the_best_rate_that_falls_is_told_and_shown(tuner: CommandLine) -> None:
-    answer = tuner("tune", *DRIFTING, "study=pbt", "study.metric=final")
+    answer = tuner("tune", *DRIFTING, *FOUR)
     assert (answer.status, answer.errors) == (0, "")
     assert "The population's own score is" in answer.output
     assert "The best configuration that never changed" in answer.output
@@ -86,13 +89,13 @@ def test_a_schedule_of_the_best_rate_that_falls_is_told_and_shown(tuner: Command
     assert written["agent"]["schedule"]["learning_rate"]
     static = yaml.safe_load((tuner.folder / "studies/drifting/experiment/static.yaml").read_text())
     assert static["agent"]["schedule"] == {}
-    again = tuner("tune", *DRIFTING, "study=pbt", "study.metric=final")
+    again = tuner("tune", *DRIFTING, *FOUR)
     assert "nothing was left to run" in again.output
     found = package.load(tuner.folder / "studies/drifting")
     _check_page(found.summary)
     origins = {(row["member"], row["generation"]): row["parent"] for row in found.rows if row["stage"] == "evolve"}
     assert origins[0, 0] is None
-    assert sorted(origins) == [(member, generation) for member in range(8) for generation in range(8)]
+    assert sorted(origins) == [(member, generation) for member in range(8) for generation in range(4)]
     assert all(row["member"] is None for row in found.rows if row["stage"] == "test")
 
 
@@ -100,13 +103,13 @@ def _check_page(summary: StudySummary) -> None:
     """The tree of copies, what changed over time, and the schedule beside what never changed."""
     drawn = make_figures(summary, verdict(summary))
     joined = {trace["name"]: trace for trace in drawn["tree-figure"]["data"]}
-    assert len([place for place in joined["went on from"]["x"] if place is None]) == 56, "all but the first generation"
+    assert len([place for place in joined["went on from"]["x"] if place is None]) == 24, "all but the first generation"
     line = line_of(summary, summary.winner_label)
     assert joined["the winner's line"]["y"][:-1] == [run.descent.member for run in line if run.descent]
     rates = drawn["value-figure-0"]["data"][1]["y"][:-1:2]
-    assert len(rates) == 8
+    assert len(rates) == 4
     ranks = [run.params["agent.learning_rate"] for run in line]
-    assert sorted(range(8), key=lambda at: rates[at]) == sorted(range(8), key=lambda at: ranks[at])  # type: ignore[arg-type, return-value]
+    assert sorted(range(4), key=lambda at: rates[at]) == sorted(range(4), key=lambda at: ranks[at])  # type: ignore[arg-type, return-value]
     assert [trace["name"] for trace in drawn["replay-figure"]["data"]] == ["the schedule", "never changed", "default"]
     page = render_page(summary)
     assert 'id="population"' in page
