@@ -11,6 +11,7 @@ for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THRE
     os.environ.setdefault(_threads, "1")
 
 import hypothesis  # noqa: E402
+import pytest  # noqa: E402
 
 # A shell's background jobs ignore Ctrl-C, and so would the processes in which tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -39,6 +40,19 @@ os.fsync = lambda descriptor: None  # no test cuts the power, and waiting for a 
 
 # Programs that tests start keep what they have compiled of these packages, which takes each of them half a second.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the twins in Keras as slow that are said to be: tracing takes them several times as long."""
+    for item in items:
+        mark = item.get_closest_marker("slow_in_keras")
+        if mark is None or not isinstance(item, pytest.Function):
+            continue
+        params = item.callspec.params
+        names = [getattr(value, "__name__", value) for value in params.values()]
+        if params["framework"].package == "keras" and (not mark.args or any(name in mark.args for name in names)):
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish() -> None:

@@ -7,19 +7,6 @@ from typing import Any
 import pytest
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the twins in Keras as slow that are said to be: tracing takes them several times as long."""
-    for item in items:
-        mark = item.get_closest_marker("slow_in_keras")
-        if mark is None or not isinstance(item, pytest.Function):
-            continue
-        params = item.callspec.params
-        names = [getattr(value, "__name__", value) for value in params.values()]
-        if params["framework"].package == "keras" and (not mark.args or any(name in mark.args for name in names)):
-            item.add_marker(pytest.mark.slow)
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _imported() -> None:
     """A seed does not reach a framework that is imported later: what is tested first would begin with other weights."""

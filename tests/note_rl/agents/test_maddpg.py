@@ -165,7 +165,7 @@ def test_continuous_actions_in_lists(framework):
 
 
 @FRAMEWORKS
-@pytest.mark.usefixtures("eager_updates")
+@pytest.mark.slow_in_keras
 def test_two_groups_for_two_optimizers_and_a_policy_per_agent(framework):
     agent, optimizers = maddpg(
         framework, CoordinationGame, policy=[SoftmaxPolicy(), EpsGreedyQPolicy(0.3)], agent={"grouped": True}, PR=True

@@ -16,7 +16,7 @@ from tests.tuner.finders.agents import REPLAY, inline
 
 __all__ = ["eager_updates"]
 
-pytestmark = pytest.mark.usefixtures("eager_updates")  # a few steps of each agent: tracing would be most of the time
+few_steps = pytest.mark.usefixtures("eager_updates")  # of each agent: tracing would be most of the time
 FRAMEWORKS = pytest.mark.parametrize("framework", frameworks())
 
 
@@ -36,6 +36,7 @@ def optimizers_of(framework: Framework, agent: Any) -> list[Any]:
     return [torch.optim.Adam(parameters), torch.optim.AdamW(parameters)]
 
 
+@pytest.mark.slow_in_keras
 @FRAMEWORKS
 def test_lr_finder(framework: Framework, tmp_path: Path) -> None:
     train_loss = keras.metrics.Mean()
@@ -57,6 +58,7 @@ def test_lr_finder(framework: Framework, tmp_path: Path) -> None:
     assert (tmp_path / "reward.png").exists()
 
 
+@few_steps
 @FRAMEWORKS
 def test_opt_finder(framework: Framework, tmp_path: Path) -> None:
     agent = agent_of(framework)
@@ -67,6 +69,7 @@ def test_opt_finder(framework: Framework, tmp_path: Path) -> None:
     assert opt_finder.logs["best_reward"] > 0
 
 
+@few_steps
 @pytest.mark.parametrize(
     ("framework", "metrics"),
     [(one.values[0], metrics) for one, metrics in zip(frameworks(), ("reward", "loss"), strict=True)],

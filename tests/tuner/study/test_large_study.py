@@ -70,10 +70,10 @@ def test_a_trial_costs_the_same_however_many_there_were(tmp_path: Path, behave: 
     calls, before = CallsPerTrial(), sys.getprofile()
     sys.setprofile(calls)
     try:
-        run_large(tmp_path, 120, behave, calls.on_event)
+        run_large(tmp_path, 80, behave, calls.on_event)
     finally:
         sys.setprofile(before)
-    early, late = sum(calls.counts[10:40]), sum(calls.counts[90:120])
+    early, late = sum(calls.counts[10:30]), sum(calls.counts[60:80])
     assert late < 1.1 * early
 
 
@@ -81,14 +81,14 @@ def test_nothing_is_kept_of_a_trial_but_what_optuna_keeps(tmp_path: Path) -> Non
     kept: list[Counter[str]] = []
 
     def count(event: Event) -> None:
-        if isinstance(event, TrialEnded) and event.key in ("screen/20", "screen/119"):
+        if isinstance(event, TrialEnded) and event.key in ("screen/20", "screen/79"):
             gc.collect()
             kinds = Counter(type(one) for one in gc.get_objects())
             kept.append(
                 Counter({kind.__name__: kinds[kind] for kind in kinds if str(kind).startswith("<class 'tuner.")})
             )
 
-    run_large(tmp_path, 120, learn, count)
+    run_large(tmp_path, 80, learn, count)
     early, late = kept
     grown = {name for name in late if late[name] > early[name] + 3}
     assert grown <= {"TrialSpec"}, "which the fake executor keeps"
