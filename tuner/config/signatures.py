@@ -104,6 +104,7 @@ def class_methods(target: str) -> set[str]:
     return set() if located is None else {name for name, value in _nearest(*located).items() if value is None}
 
 
+@lru_cache(maxsize=256)
 def _nearest(module: Module, node: ast.stmt) -> dict[str, ast.expr | None]:
     """What the nearest of a class and its base classes gives to each name; None: a method."""
     nearest: dict[str, ast.expr | None] = {}

@@ -43,11 +43,11 @@ def children():
 
 def test_processes_started_here_come_to_the_numbers_of_one():
     alone, optimizer = made()
-    expected = alone.train(optimizer, total_steps=200, p=0)
+    expected = alone.train(optimizer, total_steps=120, p=0)
     agent, optimizer = made()
     before = children()
     told_to_end = Signalling(signal.SIGTERM)  # as batch systems tell all processes; rank 0 decides
-    result = agent.distributed_training(optimizer, "ddp", total_steps=200, replicas=2, callbacks=told_to_end, p=0)
+    result = agent.distributed_training(optimizer, "ddp", total_steps=120, replicas=2, callbacks=told_to_end, p=0)
     assert result.returns == expected.returns
     for mine, theirs in zip(arrays(agent), arrays(alone), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-5)
@@ -131,7 +131,7 @@ def test_a_rank_whose_loss_hangs_does_not_outlive_rank_0(tmp_path):
         os.environ["LEADER"] = str(os.getpid())
         from tests.note_rl.distributed.test_replicas import Hanging, made
         agent, optimizer = made(Hanging)
-        agent.distributed_training(optimizer, total_steps=200, replicas=2, p=0)
+        agent.distributed_training(optimizer, total_steps=120, replicas=2, p=0)
     """
     told = tmp_path / "told"
     first = subprocess.Popen([sys.executable, "-c", dedent(program)], env={**os.environ, "TOLD": str(told)})
@@ -145,6 +145,7 @@ def test_a_rank_whose_loss_hangs_does_not_outlive_rank_0(tmp_path):
     assert not other.is_running()
 
 
+@pytest.mark.slow
 def test_processes_that_torchrun_has_started_come_to_the_numbers_of_one(tmp_path):
     alone, optimizer = made()
     alone.train(optimizer, total_steps=120, p=0)

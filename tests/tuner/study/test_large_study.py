@@ -70,10 +70,10 @@ def test_a_trial_costs_the_same_however_many_there_were(tmp_path: Path, behave: 
     calls, before = CallsPerTrial(), sys.getprofile()
     sys.setprofile(calls)
     try:
-        run_large(tmp_path, 80, behave, calls.on_event)
+        run_large(tmp_path, 120, behave, calls.on_event)
     finally:
         sys.setprofile(before)
-    early, late = sum(calls.counts[10:30]), sum(calls.counts[60:80])
+    early, late = sum(calls.counts[10:40]), sum(calls.counts[90:120])
     assert late < 1.1 * early
 
 
