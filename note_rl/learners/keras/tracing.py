@@ -69,6 +69,15 @@ class Everything:
             self._spaces = spaces
             self.contents = Contents(self._roots, [agent])
 
+    @property
+    def has_own_code(self) -> bool:
+        """Whether something that the agent holds is code of no library; which environment it is for does not count.
+
+        Functions of an agent of a library do not run it, and one of the user's own is own code by itself.
+        """
+        inside = Contents(lambda: {name: one for name, one in self._roots().items() if name != "env"}, [self._agent])
+        return inside.has_own_code
+
     def put_back(self) -> None:
         """Has all be as it was."""
         vars(self._agent).clear()
@@ -173,7 +182,7 @@ class Constants:
         known = {id(one.env) for one in self._environments}
         self._environments += [one for one in before.environments if id(one.env) not in known]
         try:
-            runs_own_code = before.contents.has_own_code or self._runs_own_code()
+            runs_own_code = self._runs_own_code() or before.has_own_code
             for is_second in (False, True):
                 earlier = before.contents.now()
                 with self.guarded(listening=is_second and runs_own_code):

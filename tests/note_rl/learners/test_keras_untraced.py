@@ -16,6 +16,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from gymnasium.envs.classic_control import CartPoleEnv
 
 from note_rl import RL, errors
 from note_rl.agents.keras import DQN
@@ -341,12 +342,17 @@ def test_what_garbage_collection_runs_is_not_what_a_loss_does(caplog):
     assert caplog.text == ""
 
 
-def test_agents_without_code_of_the_reader_s_are_traced_without_a_profiler(monkeypatch):
+class OwnCartPole(CartPoleEnv):
+    """An environment of the user's own, which no loss of a built-in agent runs."""
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", OwnCartPole])
+def test_agents_without_code_of_the_reader_s_are_traced_without_a_profiler(env, monkeypatch):
     def no_profiler(own):
         raise AssertionError("tracing would take half as long again")
 
     monkeypatch.setattr("note_rl.learners.keras.tracing.reads_from_outside", no_profiler)
-    agent = DQN(env="CartPole-v1", hidden_size=(4,))
+    agent = DQN(env=env, hidden_size=(4,))
     agent.learner.prepare(keras.optimizers.SGD(1.0), None, (), False)
     two = sample(1, 4)
     four = replace(two, obs=np.tile(two.obs, 2), next_obs=np.tile(two.next_obs, 2))
