@@ -38,9 +38,9 @@ from note_rl.learners.pytorch.layers import numbers_of_layers, set_numbers_of_la
 from note_rl.learners.pytorch.measuring import NoiseMeasurements
 from note_rl.learners.pytorch.modes import Modes
 from note_rl.learners.pytorch.own_updates import OwnUpdates
-from note_rl.learners.pytorch.recording.failing import WholeStepError
-from note_rl.learners.pytorch.recording.products import library
 from note_rl.learners.pytorch.snapshots import Snapshots
+from note_rl.learners.pytorch.step_graph.failures import WholeStepError
+from note_rl.learners.pytorch.step_graph.products import library
 from note_rl.learners.pytorch.steps import GradientSteps
 from note_rl.learners.pytorch.tensors import (
     TensorsOf,
@@ -131,7 +131,7 @@ class PyTorchLearner:
         return answers
 
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
-        """Takes the optimizers; see `Learner.prepare`. What `jit` means is told in `recording.traces`."""
+        """Takes the optimizers; see `Learner.prepare`. What `jit` means is told in `step_graph.choice`."""
         check_held(self.groups, (tensor for _, tensor in named_tensors(self.agent)))
         if optimizer is not None:
             optimizers = optimizers_for(optimizer, self.groups, torch.optim.Optimizer)
@@ -143,7 +143,7 @@ class PyTorchLearner:
 
     @property
     def matmul(self) -> str:
-        """Who takes large products of matrices in recorded steps; see `recording.products`."""
+        """Who takes large products of matrices in recorded steps; see `step_graph.products`."""
         settings: Settings | None = self.agent._settings
         return library("auto" if settings is None else settings.matmul, self.device)
 

@@ -14,7 +14,7 @@ from note_rl.learners.pytorch.evaluated import TakenStep, without_history
 from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.steps import Optimizers
 from note_rl.learners.pytorch.tensors import gradients_of
-from note_rl.learners.step_way import StepWay
+from note_rl.learners.step_way import StepWay, Way
 
 _log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ class NoTraces:
 
     stages = (0, 0)
     num_traces = 0
-    way = StepWay("eager", "update() may branch on what it measures, so it is not recorded")
+    way = StepWay(Way.EAGER, "update() may branch on what it measures, so it is not recorded")
 
     def expect(self, num_gradient_steps: float) -> None:
         """Changes nothing."""

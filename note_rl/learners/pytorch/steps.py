@@ -14,11 +14,11 @@ from note_rl.learners.losses import NOT_IN_A_LOSS, Losses, batch_attributes
 from note_rl.learners.peers import Alone, Peers
 from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, averaged, taken, without_history
 from note_rl.learners.pytorch.optimizer_step import Direction, Stepper, present
-from note_rl.learners.pytorch.recording.examples import OrdinaryWay, Undisturbed
-from note_rl.learners.pytorch.recording.failing import ReplayError, WholeStepError
-from note_rl.learners.pytorch.recording.traces import Replays, Traces
-from note_rl.learners.pytorch.recording.whole import WholeStep
 from note_rl.learners.pytorch.snapshots import SELDOM
+from note_rl.learners.pytorch.step_graph.choice import Replays, Traces
+from note_rl.learners.pytorch.step_graph.eager import EagerWay, Undisturbed
+from note_rl.learners.pytorch.step_graph.failures import ReplayError, WholeStepError
+from note_rl.learners.pytorch.step_graph.whole import WholeStep
 from note_rl.learners.pytorch.tensors import gradients_of
 from note_rl.learners.reports import GRADIENT_NORM
 
@@ -56,7 +56,7 @@ class GradientSteps:
         self._max_grad_norm: float | None = None
         self._steppers: list[Stepper] = []
         self.peers: Peers = Alone()
-        self.traces = Traces(OrdinaryWay(agent, self._evaluate, undisturbed))
+        self.traces = Traces(EagerWay(agent, self._evaluate, undisturbed))
 
     def prepare(
         self,
@@ -68,7 +68,7 @@ class GradientSteps:
     ) -> None:
         """Takes the optimizers; see `Learner.prepare`.
 
-        What `jit` and `matmul` mean is told in `recording.traces` and `recording.products`.
+        What `jit` and `matmul` mean is told in `step_graph.choice` and `step_graph.products`.
         """
         self._optimizers = optimizers
         self._max_grad_norm = max_grad_norm

@@ -10,8 +10,8 @@ import torch
 from note_rl.agents.pytorch import DQN, PPO, TD3, TRPO
 from note_rl.distributed.limits import check_can_be_served, check_can_be_shared
 from note_rl.errors import AgentContractError, DivergedError, PeerError, SettingsError
-from note_rl.learners.pytorch.recording.compiling import Compiling
-from note_rl.learners.pytorch.recording.traces import Traces
+from note_rl.learners.pytorch.step_graph.choice import Traces
+from note_rl.learners.pytorch.step_graph.compiling import Compiling
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.seeding import seed_everything

@@ -10,12 +10,12 @@ import torch
 
 from note_rl.agents import keras as keras_agents
 from note_rl.agents.pytorch import DQN, PPO, TRPO
-from note_rl.learners.pytorch.recording import compiled as compiled_module
-from note_rl.learners.pytorch.recording import compiling, traces, whole
-from note_rl.learners.pytorch.recording.playback import replay
+from note_rl.learners.pytorch.step_graph import choice, compiling, whole
+from note_rl.learners.pytorch.step_graph import compiler as compiled_module
+from note_rl.learners.pytorch.step_graph.replay import replay
 from note_rl.optimizers.pytorch import adam, sgd
 from note_rl.policy import SoftmaxPolicy
-from tests.note_rl.learners.test_pytorch_traced import built_in, learner_of, minibatches
+from tests.note_rl.learners.step_graph.recorded_agents import built_in, learner_of, minibatches
 from tests.note_rl.samples import sample
 
 MANY = 50_000
@@ -103,7 +103,7 @@ def test_a_step_that_cannot_be_recorded_says_why(monkeypatch):
     def refuse(*_):
         raise ValueError("it does not want to")
 
-    monkeypatch.setattr(traces, "recorded", refuse)
+    monkeypatch.setattr(choice, "recorded", refuse)
     way = way_after_steps(built_in("DQN"))
     assert str(way) == "eager: it cannot be recorded: it does not want to"
 

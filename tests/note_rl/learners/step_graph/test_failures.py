@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from note_rl.agents.pytorch import DQN
-from note_rl.learners.pytorch.recording.failing import Beginning
-from note_rl.learners.pytorch.recording.graph import recorded
+from note_rl.learners.pytorch.step_graph.failures import Beginning
+from note_rl.learners.pytorch.step_graph.record import recorded
 from note_rl.seeding import seed_everything
-from tests.note_rl.learners.test_pytorch_traced import assert_same_state, learner_of, minibatches
+from tests.note_rl.learners.step_graph.recorded_agents import assert_same_state, learner_of, minibatches
 
 
 def network(shape, outputs):

@@ -1,11 +1,11 @@
-"""Steps that fail while they are repeated: the ordinary way takes them, from where they began."""
+"""Steps that fail while they are repeated: the eager way takes them, from where they began."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from note_rl.learners.pytorch.recording.graph import Recording
+from note_rl.learners.pytorch.step_graph.record import Recording
 from note_rl.learners.pytorch.tensors import random_state, set_random_state
 
 FAILURES = (RuntimeError, LookupError, TypeError, ValueError)

@@ -23,7 +23,7 @@ from torch import nn
 
 from note_rl.agents.pytorch import DQN
 from note_rl.seeding import seed_everything
-from tests.note_rl.learners.test_pytorch_traced import Custom, assert_same_state, learner_of, minibatches
+from tests.note_rl.learners.step_graph.recorded_agents import Custom, assert_same_state, learner_of, minibatches
 
 SCALE = 1.0
 collections = 0
@@ -476,8 +476,8 @@ def test_a_loss_that_changes_its_argument_learns_from_the_true_rewards():
 @pytest.fixture
 def replayed(monkeypatch):
     """Without a compiler jit_compile=True replays."""
-    monkeypatch.setattr("note_rl.learners.pytorch.recording.compiled.has_compiler", lambda: False)
-    monkeypatch.setattr("note_rl.learners.pytorch.recording.compiling.Compiling.__call__", lambda *_: None)
+    monkeypatch.setattr("note_rl.learners.pytorch.step_graph.compiler.has_compiler", lambda: False)
+    monkeypatch.setattr("note_rl.learners.pytorch.step_graph.compiling.Compiling.__call__", lambda *_: None)
 
 
 SETTINGS = {

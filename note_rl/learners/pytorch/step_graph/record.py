@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from note_rl.learners.pytorch.recording.nodes import (
+from note_rl.learners.pytorch.step_graph.nodes import (
     MATRIX_PRODUCTS,
     PRODUCTS,
     changed_by,

@@ -15,10 +15,10 @@ from torch import Tensor
 from note_rl.learners.pytorch.adam import Adam, Slots, adam_step
 from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, flattened, form_of, unflattened
 from note_rl.learners.pytorch.optimizer_step import FlushedSubnormals, Stepper
-from note_rl.learners.pytorch.recording.compiled import compiled
-from note_rl.learners.pytorch.recording.examples import Example, OrdinaryWay, check_near
-from note_rl.learners.pytorch.recording.failing import FAILURES, WholeStepError
-from note_rl.learners.pytorch.recording.graph import recorded
+from note_rl.learners.pytorch.step_graph.compiler import compiled
+from note_rl.learners.pytorch.step_graph.eager import EagerWay, Example, check_near
+from note_rl.learners.pytorch.step_graph.failures import FAILURES, WholeStepError
+from note_rl.learners.pytorch.step_graph.record import recorded
 from note_rl.learners.pytorch.tensors import named_tensors, random_state, set_random_state
 from note_rl.learners.pytorch.torch_internals import foreach_add_
 
@@ -76,13 +76,13 @@ class WholeSteps:
     """Makes whole steps of one agent.
 
     Args:
-        ordinary: The way in which they are evaluated otherwise.
+        eager: The way in which they are evaluated otherwise.
     """
 
-    def __init__(self, ordinary: OrdinaryWay) -> None:
-        self._ordinary = ordinary
-        self._agent = ordinary.agent
-        self._undisturbed = ordinary.undisturbed
+    def __init__(self, eager: EagerWay) -> None:
+        self._eager = eager
+        self._agent = eager.agent
+        self._undisturbed = eager.undisturbed
 
     def why_not(self, steppers: Sequence[Stepper], form: Evaluated) -> str:
         """Why the steps of these optimizers can be no part of the program; empty: now or after their first ones."""
@@ -133,7 +133,7 @@ class WholeSteps:
         targets = self._targets(followed) if moves_targets else []
 
         def step(*values: Tensor) -> list[Tensor]:
-            evaluated = self._ordinary.of_values(example, values[: len(inputs)])
+            evaluated = self._eager.of_values(example, values[: len(inputs)])
             losses = [loss.detach() for loss in evaluated.losses if loss is not None]
             directions = [gradients for kept, gradients in evaluated.directions if kept]
             with torch.no_grad():
@@ -170,7 +170,7 @@ class WholeSteps:
         with self._undisturbed([*learning, *others]), torch.no_grad():
             foreach_add_(learning, 1.0)
             before = [tensor.clone() for tensor in others]
-            with self._ordinary.noting():
+            with self._eager.noting():
                 self._agent.update_param()
             return [tensor for tensor, values in zip(others, before, strict=True) if not torch.equal(tensor, values)]
 
@@ -182,14 +182,14 @@ class WholeSteps:
             tensor.copy_(torch.where(sound, tensor, values))
 
     def check(self, whole: WholeStep, example: Example, steppers: Sequence[Stepper]) -> None:
-        """Compares with the ordinary way, on another minibatch than the recorded one: all that it gives and changes.
+        """Compares with the eager way, on another minibatch than the recorded one: all that it gives and changes.
 
         Raises:
             ValueError: They disagree.
         """
 
         def ordinary() -> Evaluated:
-            evaluated = self._ordinary(example.another())
+            evaluated = self._eager(example.another())
             for stepper, direction in zip(steppers, evaluated.directions, strict=True):
                 stepper.follow(direction)
             if whole.moves_targets:

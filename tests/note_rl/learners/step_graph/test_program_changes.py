@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from note_rl.agents.pytorch import DQN
-from note_rl.learners.pytorch.recording import compiling, whole
-from note_rl.learners.pytorch.recording.playback import replay
+from note_rl.learners.pytorch.step_graph import compiling, whole
+from note_rl.learners.pytorch.step_graph.replay import replay
 from note_rl.seeding import seed_everything
-from tests.note_rl.learners.test_pytorch_traced import assert_same_state, learner_of, minibatches
+from tests.note_rl.learners.step_graph.recorded_agents import assert_same_state, learner_of, minibatches
 
 EACH = (True, True, True)
 

@@ -8,12 +8,18 @@ import torch
 
 from note_rl import RL_pytorch
 from note_rl.learners.pytorch.adam import Adam, adam_step
-from note_rl.learners.pytorch.recording import compiling as compiling_module
-from note_rl.learners.pytorch.recording import whole as module
-from note_rl.learners.pytorch.recording.compiled import has_compiler
-from note_rl.learners.pytorch.recording.playback import replay
+from note_rl.learners.pytorch.step_graph import compiling as compiling_module
+from note_rl.learners.pytorch.step_graph import whole as module
+from note_rl.learners.pytorch.step_graph.compiler import has_compiler
+from note_rl.learners.pytorch.step_graph.replay import replay
 from note_rl.optimizers.pytorch import adam, sgd
-from tests.note_rl.learners.test_pytorch_traced import NAMES, assert_same_state, built_in, learner_of, minibatches
+from tests.note_rl.learners.step_graph.recorded_agents import (
+    NAMES,
+    assert_same_state,
+    built_in,
+    learner_of,
+    minibatches,
+)
 
 MAKERS = {
     "adam": lambda params: torch.optim.Adam(params, 1e-2, (0.8, 0.95), 1e-5, fused=True),

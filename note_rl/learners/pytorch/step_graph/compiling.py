@@ -10,12 +10,12 @@ from torch import Tensor
 
 from note_rl.learners.pytorch.evaluated import Evaluated, unflattened
 from note_rl.learners.pytorch.optimizer_step import Stepper
-from note_rl.learners.pytorch.recording.compiled import compiled
-from note_rl.learners.pytorch.recording.examples import Example, OrdinaryWay
-from note_rl.learners.pytorch.recording.failing import FAILURES, Beginning, ReplayError
-from note_rl.learners.pytorch.recording.graph import Recording
-from note_rl.learners.pytorch.recording.whole import WholeStep, WholeSteps
-from note_rl.learners.step_way import StepWay
+from note_rl.learners.pytorch.step_graph.compiler import compiled
+from note_rl.learners.pytorch.step_graph.eager import EagerWay, Example
+from note_rl.learners.pytorch.step_graph.failures import FAILURES, Beginning, ReplayError
+from note_rl.learners.pytorch.step_graph.record import Recording
+from note_rl.learners.pytorch.step_graph.whole import WholeStep, WholeSteps
+from note_rl.learners.step_way import StepWay, Way
 
 _log = logging.getLogger(__name__)
 
@@ -53,8 +53,8 @@ class Trace:
     def way(self) -> StepWay:
         """The way in which such steps are taken."""
         if self.whole is not None:
-            return StepWay("whole")
-        return StepWay("compiled" if self.is_compiled else "replayed", self.why_not_quicker)
+            return StepWay(Way.WHOLE)
+        return StepWay(Way.COMPILED if self.is_compiled else Way.REPLAYED, self.why_not_quicker)
 
     def __call__(self, values: Sequence[Tensor], quick: bool) -> Evaluated:
         """Returns what a minibatch gives; see `Replays`."""
@@ -71,16 +71,16 @@ class Compiling:
     """Compiles the steps of one agent.
 
     Args:
-        ordinary: The way in which they are evaluated otherwise.
+        eager: The way in which they are evaluated otherwise.
 
     Attributes:
         steppers: The optimizers whose steps may become a part of compiled code; none: they are not to.
     """
 
-    def __init__(self, ordinary: OrdinaryWay) -> None:
+    def __init__(self, eager: EagerWay) -> None:
         self.steppers: Sequence[Stepper] = ()
-        self._ordinary = ordinary
-        self._whole_steps = WholeSteps(ordinary)
+        self._eager = eager
+        self._whole_steps = WholeSteps(eager)
         self._uncompilable = ""  # why not
         self._in_parts = ""  # why whole steps cannot be made
 
@@ -106,9 +106,9 @@ class Compiling:
         if trace.is_compiled or self._uncompilable:
             return
         try:
-            with self._ordinary.undisturbed():
+            with self._eager.undisturbed():
                 run = compiled(trace.recording, example.values)
-            self._ordinary.check(run, example, 1e-3)
+            self._eager.check(run, example, 1e-3)
         except Exception as error:  # noqa: BLE001 - a compiler and a disk fail in all kinds of ways; replaying does not
             self._uncompilable = trace.why_not_quicker = f"it cannot be compiled: {in_short(error)}"
             _log.warning("the update cannot be compiled, it is replayed instead: %s", in_short(error))

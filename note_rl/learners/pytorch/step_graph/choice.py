@@ -2,7 +2,7 @@
 
 A recording freezes what Python did: branches, numbers, the tensors it read. So what is read is noted, looked at before
 each update block, and recorded anew where it has changed; what changes unseen is not recorded (see `guards`). Each
-recording is compared with the ordinary way before it is used. Unless `jit_compile=True` asks for it, only agents are
+recording is compared with the eager way before it is used. Unless `jit_compile=True` asks for it, only agents are
 recorded whose classes declare it, made of layers that are known here.
 """
 
@@ -19,17 +19,17 @@ from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.comparing import is_same
 from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, flattened, form_of
 from note_rl.learners.pytorch.optimizer_step import Stepper
-from note_rl.learners.pytorch.recording.compiled import NO_COMPILER, why_not_compiled
-from note_rl.learners.pytorch.recording.compiling import Compiling, Trace, in_short
-from note_rl.learners.pytorch.recording.examples import Example, OrdinaryWay
-from note_rl.learners.pytorch.recording.failing import ReplayError, WholeStepError
-from note_rl.learners.pytorch.recording.graph import recorded
-from note_rl.learners.pytorch.recording.guards import why_not_recorded
-from note_rl.learners.pytorch.recording.playback import replay
-from note_rl.learners.pytorch.recording.products import LEAST_WORK, MKL, ONEDNN
-from note_rl.learners.pytorch.recording.whole import WholeStep
+from note_rl.learners.pytorch.step_graph.compiler import NO_COMPILER, why_not_compiled
+from note_rl.learners.pytorch.step_graph.compiling import Compiling, Trace, in_short
+from note_rl.learners.pytorch.step_graph.eager import EagerWay, Example
+from note_rl.learners.pytorch.step_graph.failures import ReplayError, WholeStepError
+from note_rl.learners.pytorch.step_graph.guards import why_not_recorded
+from note_rl.learners.pytorch.step_graph.products import LEAST_WORK, MKL, ONEDNN
+from note_rl.learners.pytorch.step_graph.record import recorded
+from note_rl.learners.pytorch.step_graph.replay import replay
+from note_rl.learners.pytorch.step_graph.whole import WholeStep
 from note_rl.learners.pytorch.tensors import named_tensors
-from note_rl.learners.step_way import NONE_TAKEN, StepWay
+from note_rl.learners.step_way import NONE_TAKEN, StepWay, Way
 
 _log = logging.getLogger(__name__)
 
@@ -46,14 +46,14 @@ class Traces:
     """The recorded gradient steps of one agent.
 
     Args:
-        ordinary: The way in which its losses are evaluated otherwise.
+        eager: The way in which its losses are evaluated otherwise.
 
     Attributes:
         num_traces: How often a step was recorded.
-        given_up: Whether all steps are taken the ordinary way from now on.
+        given_up: Whether all steps are taken eagerly from now on.
     """
 
-    ordinary: OrdinaryWay
+    eager: EagerWay
     num_traces: int = 0  # a change of hyperparameters must not add to it
     given_up: bool = False
     why_eager: str = NONE_TAKEN.reason  # as long as nothing is recorded
@@ -66,7 +66,7 @@ class Traces:
     _resumed: tuple[int, int] = _ORDINARY  # stages that an earlier process had reached
 
     def __post_init__(self) -> None:
-        self._compiling = Compiling(self.ordinary)
+        self._compiling = Compiling(self.eager)
 
     def prepare(
         self,
@@ -88,11 +88,11 @@ class Traces:
         self._compiling.steppers = steppers
         self._jit = jit
         self._matmul, names = matmul, tuple(of_the_agent(hyperparameters))
-        self.ordinary.names = names
+        self.eager.names = names
         prepared = [self._jit, self._matmul, *names, *further]
         if len(prepared) != len(self._prepared) or not all(map(is_same, prepared, self._prepared)):
             self._known.clear()
-            self.ordinary.guards = None
+            self.eager.guards = None
             self._num_since = 0
             self._resumed = _ORDINARY
             self._prepared = prepared
@@ -101,7 +101,7 @@ class Traces:
     def stages(self) -> tuple[int, int]:
         """Returns how steps are taken by now in which not all groups learn, and those in which all do.
 
-        0 the ordinary way, 1 from a recording, 2 compiled, 3 with the target update.
+        0 the eager way, 1 from a recording, 2 compiled, 3 with the target update.
         """
         reached = list(self._resumed)
         for (_, due), trace in self._known.items():
@@ -123,7 +123,7 @@ class Traces:
         sync: Sequence[bool],
         hyperparameters: Mapping[str, float],
     ) -> "Replays | None":
-        """Returns what stands in for evaluating these minibatches, or None: they are evaluated the ordinary way.
+        """Returns what stands in for evaluating these minibatches, or None: they are evaluated eagerly.
 
         Args:
             columns: K minibatches by name, [B, ...] each.
@@ -133,7 +133,7 @@ class Traces:
         """
         if self._are_eager(columns):
             return None
-        scalars = [torch.tensor(hyperparameters[name], dtype=torch.float64) for name in self.ordinary.names]
+        scalars = [torch.tensor(hyperparameters[name], dtype=torch.float64) for name in self.eager.names]
         first = {name: values[0] for name, values in columns.items()}
         shape = tuple((name, values.shape, values.stride(), values.dtype) for name, values in first.items())
         try:
@@ -161,26 +161,26 @@ class Traces:
     def way(self) -> StepWay:
         """The way in which steps are taken in which all groups learn."""
         ways = [trace.way for (_, due), trace in self._known.items() if due]
-        return ways[-1] if ways else StepWay("eager", self.why_eager)
+        return ways[-1] if ways else StepWay(Way.EAGER, self.why_eager)
 
     def _follows(self, columns: Iterable[str]) -> bool:
         """Forgets what was recorded if something is no longer as it was; returns whether steps may be recorded."""
         if self.up_to_date():
             return True
-        if self.ordinary.guards is not None:  # something has changed since then
+        if self.eager.guards is not None:  # something has changed since then
             self._resumed = _ORDINARY
         self._known.clear()
-        self.ordinary.guards = None
-        if self._jit == "auto" and (reason := why_not_recorded(self.ordinary.agent)):
+        self.eager.guards = None
+        if self._jit == "auto" and (reason := why_not_recorded(self.eager.agent)):
             self.why_eager = reason
             say_once(_log, f"{reason}: its gradient steps are taken eagerly; {_REMEDY}")
             return False
-        self.ordinary.watch(columns)
+        self.eager.watch(columns)
         return True
 
     def up_to_date(self) -> bool:
         """Whether all that recordings depend on is as it was when they were made."""
-        return self.ordinary.guards is not None and self.ordinary.guards.is_unchanged()
+        return self.eager.guards is not None and self.eager.guards.is_unchanged()
 
     def _trace(self, shape: Any, example: Example, targets_stay: bool) -> Trace:
         trace = self._known.get((shape, example.due))
@@ -195,7 +195,7 @@ class Traces:
         if self._jit is True or resumed > 1 or trace.stage > 1 or self._is_to_be_compiled(trace, example):
             # Where an earlier process had compiled steps, targets are updated as there. What update_param() does may
             # depend on numbers that are adapted, which are no inputs to it.
-            may_move = not trace.targets_stay and not self.ordinary.names and resumed != 2
+            may_move = not trace.targets_stay and not self.eager.names and resumed != 2
             self._compiling(trace, example, may_move)
         return trace
 
@@ -210,7 +210,7 @@ class Traces:
         return not reason
 
     def _recorded(self, example: Example) -> Trace:
-        """Returns a trace that was compared with the ordinary way.
+        """Returns a trace that was compared with the eager way.
 
         Raises:
             ValueError: It does not agree, or what `__call__` reads or changes cannot be seen.
@@ -219,17 +219,17 @@ class Traces:
         forms: list[Evaluated] = []
 
         def step(*values: Tensor) -> list[Tensor]:
-            forms.append(self.ordinary.of_values(example, values))
+            forms.append(self.eager.of_values(example, values))
             return flattened(forms[-1])
 
-        agent = self.ordinary.agent
-        with self.ordinary.undisturbed():
-            self.ordinary.note(example)
+        agent = self.eager.agent
+        with self.eager.undisturbed():
+            self.eager.note(example)
             tensors = {id(tensor): tensor for _, tensor in named_tensors(agent)}
             recording = recorded(step, list(tensors.values()), example.copied().values)
-        with self.ordinary.undisturbed():  # replaying tries the kernels, and random ones draw
+        with self.eager.undisturbed():  # replaying tries the kernels, and random ones draw
             run = replay(recording, example.values, self._matmul)
-        self.ordinary.check(run, example, 1e-5)
+        self.eager.check(run, example, 1e-5)
         return Trace(run, form_of(forms[-1]), recording)
 
     def fail(self, error: ReplayError | WholeStepError) -> None:

@@ -1,4 +1,4 @@
-"""Minibatches by which recorded steps are made, and compared with the ordinary way."""
+"""Minibatches by which recorded steps are made, and compared with the eager way."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from note_rl.learners.base import temporary_attributes
 from note_rl.learners.pytorch.evaluated import Evaluated, flattened, form_of, unflattened
-from note_rl.learners.pytorch.recording.guards import Guards
+from note_rl.learners.pytorch.step_graph.guards import Guards
 from note_rl.types import TRANSITION_COLUMNS
 
 # minibatch by name [B, ...], whether all groups learn -> what it gave; changes nothing but random numbers
@@ -54,7 +54,7 @@ class Example:
 
 
 @dataclass
-class OrdinaryWay:
+class EagerWay:
     """Evaluates examples by calling the agent.
 
     Args:

@@ -8,62 +8,21 @@ import numpy as np
 import pytest
 import torch
 
-from note_rl import RL_pytorch
 from note_rl.agents import pytorch as agents
-from note_rl.learners.pytorch.recording.graph import recorded
-from note_rl.learners.pytorch.recording.playback import replay
 from note_rl.optimizers.pytorch import adam, sgd
 from note_rl.policy import EpsGreedyQPolicy
 from note_rl.replay.experience import Clock
 from note_rl.seeding import seed_everything
 from note_rl.types import Sample
-
-LONG = 10_000  # gradient steps to come, for which recording pays and compiling does not
-EXTRAS = {
-    "PPO": {"log_prob_old": (), "advantage": (), "return_": (), "value_old": ()},
-    "TD3": {"next_noise": (1,)},
-    "SAC": {"noise": (1,), "next_noise": (1,)},
-}
-DISCRETE = ("DQN", "DoubleDQN", "DuelingDQN", "PPO")
-NAMES = (*DISCRETE, "DDPG", "TD3", "SAC")
-
-
-def minibatches(name="DQN", sync=(False, True, False, False, True), batch_size=6, seed=0):
-    rng = np.random.default_rng(seed)
-    shape = (len(sync), batch_size)
-    obs_size = 4 if name in DISCRETE else 3
-
-    def numbers(*inner):
-        return rng.normal(size=(*shape, *inner)).astype(np.float32)
-
-    action = rng.integers(2, size=shape).astype(np.int32) if name in DISCRETE else np.tanh(numbers(1))
-    terminated = (rng.random(shape) < 0.3).astype(np.float32)
-    return Sample(
-        **{"obs": numbers(obs_size), "action": action, "reward": numbers(), "next_obs": numbers(obs_size)},
-        **{"terminated": terminated, "discount": 0.9 * (1 - terminated), "sync": np.array(sync)},
-        extras={key: numbers(*inner) for key, inner in EXTRAS.get(name, {}).items()},
-        weights=None if name == "PPO" else rng.random(shape).astype(np.float32),
-    )
-
-
-def learner_of(agent, jit, make=adam, clip=0.5, names=(), expected=LONG):
-    several = isinstance(agent.param[0], list)
-    optimizer = [make(group, 1e-2) for group in agent.param] if several else make(agent.param, 1e-2)
-    agent.learner.prepare(optimizer, clip, names, jit)
-    agent.learner.expect(expected)
-    return agent.learner
-
-
-def built_in(name, **options):
-    seed_everything(0)
-    env = "CartPole-v1" if name in DISCRETE else "Pendulum-v1"
-    return getattr(agents, name)(hidden_size=(8,), env=env, **options)
-
-
-def assert_same_state(one, other, **tolerance):
-    theirs = other.get_state()
-    for key, values in one.get_state().items():
-        np.testing.assert_allclose(values, theirs[key], err_msg=key, **tolerance)
+from tests.note_rl.learners.step_graph.recorded_agents import (
+    LONG,
+    NAMES,
+    Custom,
+    assert_same_state,
+    built_in,
+    learner_of,
+    minibatches,
+)
 
 
 @pytest.mark.parametrize("make", [adam, sgd])
@@ -166,26 +125,6 @@ def learner_is_recorded(agent, expected=LONG):
     learner = learner_of(agent, "auto", expected=expected)
     learner.update(minibatches(), {})
     return learner.num_traces > 0
-
-
-class Custom(RL_pytorch):
-    """One parameter and a loss given as a function; may be recorded."""
-
-    traceable = True
-    couples_samples = True
-
-    def __init__(self, loss):
-        super().__init__()
-        self.w = torch.ones(4, requires_grad=True)
-        self.param = [self.w]
-        self.count = 0
-        self.loss = loss
-
-    def action(self, s):
-        return s
-
-    def __call__(self, s, a, next_s, r, d):
-        return self.loss(self, s, r)
 
 
 def counting(agent, s, r):
@@ -295,26 +234,8 @@ def test_train_records_where_it_is_long_enough_and_learns_the_same():
     assert_same_state(*learners[:2], rtol=1e-3, atol=1e-5)
 
 
-def test_replays_follow_tensors_and_skip_what_nobody_uses():
-    weight = torch.tensor([2.0], requires_grad=True)
-
-    def function(x):
-        (x.sin() * 7).sum()
-        loss = (weight * x).square().sum()
-        return [loss.detach(), *torch.autograd.grad(loss, [weight])]
-
-    recording = recorded(function, [weight], [torch.tensor([1.0, 2.0])])
-    assert not any("sin" in str(node.target) for node in recording.module.graph.nodes)
-    run = replay(recording, [torch.tensor([1.0, 2.0])])
-    with torch.no_grad():
-        weight.fill_(3.0)
-        loss, gradient = run(torch.tensor([1.0, 3.0]))
-    assert loss == 9 + 81
-    assert gradient.tolist() == [2 * 3 * (1 + 9)]
-
-
 def test_without_a_compiler_steps_are_replayed_after_one_warning(monkeypatch, caplog):
-    monkeypatch.setattr("note_rl.learners.pytorch.recording.compiled.has_compiler", lambda: False)
+    monkeypatch.setattr("note_rl.learners.pytorch.step_graph.compiler.has_compiler", lambda: False)
     reason = "no C++ compiler is installed (g++, clang++ or the one named by CXX)"
     assert_replayed(caplog, reason)
 
@@ -327,7 +248,7 @@ def test_so_they_are_whatever_goes_wrong_while_they_are_compiled(monkeypatch, ca
         raise error
 
     for module in ("compiling", "whole"):
-        monkeypatch.setattr(f"note_rl.learners.pytorch.recording.{module}.compiled", fails)
+        monkeypatch.setattr(f"note_rl.learners.pytorch.step_graph.{module}.compiled", fails)
     assert_replayed(caplog, str(error))
 
 
