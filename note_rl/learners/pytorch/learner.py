@@ -39,7 +39,7 @@ from note_rl.learners.pytorch.measuring import NoiseMeasurements
 from note_rl.learners.pytorch.modes import Modes
 from note_rl.learners.pytorch.own_updates import OwnUpdates
 from note_rl.learners.pytorch.snapshots import Snapshots
-from note_rl.learners.pytorch.step_graph.failures import WholeStepError
+from note_rl.learners.pytorch.step_graph.failures import StepError
 from note_rl.learners.pytorch.step_graph.products import library
 from note_rl.learners.pytorch.steps import GradientSteps
 from note_rl.learners.pytorch.tensors import (
@@ -208,7 +208,7 @@ class PyTorchLearner:
         """Takes the steps of an update block; again, from the last copy on, where a program has failed within one."""
         try:
             return list(self._steps.take(columns, sync, hyperparameters, careful))
-        except WholeStepError:
+        except StepError:
             self._snapshots.go_back()
         lost = self._snapshots.num_since - len(sync)
         _log.warning(

@@ -156,8 +156,7 @@ def test_a_resumed_run_rounds_as_the_one_that_was_not_stopped(tmp_path, monkeypa
         "note_rl.learners.pytorch.step_graph.choice.why_not_compiled",
         lambda recording, expected, device: "" if 350 < expected < 380 else "it takes longer than it saves",
     )
-    for module in ("compiling", "whole"):
-        monkeypatch.setattr(f"note_rl.learners.pytorch.step_graph.{module}.compiled", rounded_otherwise)
+    monkeypatch.setattr("note_rl.learners.pytorch.step_graph.builder.compiled", rounded_otherwise)
     options = {"policy": EpsGreedyQPolicy(0.2), "update_batches": update_batches, **REPLAY}
     case = Case("DQN", "CartPole-v1", options, total_steps=2400)
     whole, optimizer = make(PYTORCH, case)

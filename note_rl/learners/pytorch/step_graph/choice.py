@@ -17,18 +17,15 @@ from torch import Tensor
 from note_rl.errors import say_once
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.comparing import is_same
-from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, flattened, form_of
+from note_rl.learners.pytorch.evaluated import Evaluated
 from note_rl.learners.pytorch.optimizer_step import Stepper
+from note_rl.learners.pytorch.step_graph.builder import Builder
 from note_rl.learners.pytorch.step_graph.compiler import NO_COMPILER, why_not_compiled
-from note_rl.learners.pytorch.step_graph.compiling import Compiling, Trace, in_short
 from note_rl.learners.pytorch.step_graph.eager import EagerWay, Example
-from note_rl.learners.pytorch.step_graph.failures import ReplayError, WholeStepError
+from note_rl.learners.pytorch.step_graph.failures import StepError, in_short
 from note_rl.learners.pytorch.step_graph.guards import why_not_recorded
 from note_rl.learners.pytorch.step_graph.products import LEAST_WORK, MKL, ONEDNN
-from note_rl.learners.pytorch.step_graph.record import recorded
-from note_rl.learners.pytorch.step_graph.replay import replay
-from note_rl.learners.pytorch.step_graph.whole import WholeStep
-from note_rl.learners.pytorch.tensors import named_tensors
+from note_rl.learners.pytorch.step_graph.program import Includes, Trace
 from note_rl.learners.step_way import NONE_TAKEN, StepWay, Way
 
 _log = logging.getLogger(__name__)
@@ -66,7 +63,7 @@ class Traces:
     _resumed: tuple[int, int] = _ORDINARY  # stages that an earlier process had reached
 
     def __post_init__(self) -> None:
-        self._compiling = Compiling(self.eager)
+        self._builder = Builder(self.eager)
 
     def prepare(
         self,
@@ -85,7 +82,7 @@ class Traces:
             further: What recordings depend on besides the agent: optimizers, clipping.
             steppers: The optimizers whose steps may become a part of compiled code; none: they are not to.
         """
-        self._compiling.steppers = steppers
+        self._builder.steppers = steppers
         self._jit = jit
         self._matmul, names = matmul, tuple(of_the_agent(hyperparameters))
         self.eager.names = names
@@ -105,7 +102,7 @@ class Traces:
         """
         reached = list(self._resumed)
         for (_, due), trace in self._known.items():
-            reached[due] = max(reached[due], trace.stage)
+            reached[due] = max(reached[due], trace.program.stage)
         return reached[0], reached[1]
 
     def resume(self, stages: tuple[int, int]) -> None:
@@ -189,52 +186,29 @@ class Traces:
                 raise ValueError(f"it was recorded {_MAX_TRACES} times, and yet something has changed again")
             self.num_traces += 1
             self._num_since += 1
-            trace = self._known[shape, example.due] = self._recorded(example)
+            trace = self._known[shape, example.due] = Trace(self._builder.replayed(example, self._matmul))
         trace.targets_stay = trace.targets_stay or targets_stay
         resumed = self._resumed[example.due]
-        if self._jit is True or resumed > 1 or trace.stage > 1 or self._is_to_be_compiled(trace, example):
+        if self._jit is True or resumed > 1 or trace.program.is_compiled or self._is_to_be_compiled(trace, example):
             # Where an earlier process had compiled steps, targets are updated as there. What update_param() does may
             # depend on numbers that are adapted, which are no inputs to it.
             may_move = not trace.targets_stay and not self.eager.names and resumed != 2
-            self._compiling(trace, example, may_move)
+            self._builder.compile(trace, example, may_move)
         return trace
 
     def _is_to_be_compiled(self, trace: Trace, example: Example) -> bool:
-        if self._matmul == ONEDNN and trace.recording.largest_product >= LEAST_WORK:
+        if self._matmul == ONEDNN and trace.replayed.recording.largest_product >= LEAST_WORK:
             reason = "matmul=onednn is quicker at products of this size than compiled code, which takes MKL's"
         else:
-            reason = why_not_compiled(trace.recording, self._expected, example.batch["reward"].device)
+            reason = why_not_compiled(trace.replayed.recording, self._expected, example.batch["reward"].device)
         trace.why_not_quicker = reason
         if reason == NO_COMPILER:
             say_once(_log, f"the update is replayed rather than compiled: {reason}")
         return not reason
 
-    def _recorded(self, example: Example) -> Trace:
-        """Returns a trace that was compared with the eager way.
-
-        Raises:
-            ValueError: It does not agree, or what `__call__` reads or changes cannot be seen.
-            RuntimeError: What `__call__` does cannot be recorded.
-        """
-        forms: list[Evaluated] = []
-
-        def step(*values: Tensor) -> list[Tensor]:
-            forms.append(self.eager.of_values(example, values))
-            return flattened(forms[-1])
-
-        agent = self.eager.agent
-        with self.eager.undisturbed():
-            self.eager.note(example)
-            tensors = {id(tensor): tensor for _, tensor in named_tensors(agent)}
-            recording = recorded(step, list(tensors.values()), example.copied().values)
-        with self.eager.undisturbed():  # replaying tries the kernels, and random ones draw
-            run = replay(recording, example.values, self._matmul)
-        self.eager.check(run, example, 1e-5)
-        return Trace(run, form_of(forms[-1]), recording)
-
-    def fail(self, error: ReplayError | WholeStepError) -> None:
+    def fail(self, error: StepError) -> None:
         """Hears that a recorded step could not be repeated."""
-        self._give_up(f"a recorded step failed: {in_short(error)}")
+        self._give_up(f"a recorded step failed: {error}")
 
     def _give_up(self, reason: str) -> None:
         self.given_up, self.why_eager = True, reason
@@ -249,20 +223,16 @@ class Replays:
     traces: Mapping[bool, Trace]
     scalars: list[Tensor]
 
-    def whole(self, due: bool) -> WholeStep | None:
-        """Returns what takes such steps as a whole, if there is such a program."""
-        return self.traces[due].whole
-
-    def step(self, whole: WholeStep, batch: Sequence[Tensor]) -> TakenStep:
-        """Takes a step as a whole; see `WholeStep`."""
-        return whole([*batch, *self.scalars])
-
-    def __call__(self, batch: Sequence[Tensor], due: bool, quick: bool) -> Evaluated:
-        """Returns what one minibatch gave.
+    def __call__(self, batch: Sequence[Tensor], due: bool, quick: bool) -> tuple[Evaluated, Includes]:
+        """Returns what one minibatch gave, and what was done of its step besides.
 
         Args:
             batch: The columns, in the order in which they were recorded.
             due: Whether all groups learn.
-            quick: Whether only kernels see the answer, which then never mixes with what autograd knows.
+            quick: See `Program`.
+
+        Raises:
+            StepError: The program has failed.
         """
-        return self.traces[due]([*batch, *self.scalars], quick)
+        program = self.traces[due].program
+        return program([*batch, *self.scalars], quick), program.includes

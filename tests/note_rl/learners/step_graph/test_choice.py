@@ -42,7 +42,7 @@ def test_on_and_off_agree(name, make):
 def test_what_only_a_group_that_waits_needs_is_not_worked_out():
     learner = learner_of(built_in("TD3"), "auto")
     learner.update(minibatches("TD3"), {})
-    calls = {due: trace.recording.num_calls for (_, due), trace in learner._steps.traces._known.items()}
+    calls = {due: trace.replayed.recording.num_calls for (_, due), trace in learner._steps.traces._known.items()}
     assert calls[False] < 0.75 * calls[True]
 
 
@@ -247,8 +247,7 @@ def test_so_they_are_whatever_goes_wrong_while_they_are_compiled(monkeypatch, ca
     def fails(recording, inputs):
         raise error
 
-    for module in ("compiling", "whole"):
-        monkeypatch.setattr(f"note_rl.learners.pytorch.step_graph.{module}.compiled", fails)
+    monkeypatch.setattr("note_rl.learners.pytorch.step_graph.builder.compiled", fails)
     assert_replayed(caplog, str(error))
 
 

@@ -477,7 +477,7 @@ def test_a_loss_that_changes_its_argument_learns_from_the_true_rewards():
 def replayed(monkeypatch):
     """Without a compiler jit_compile=True replays."""
     monkeypatch.setattr("note_rl.learners.pytorch.step_graph.compiler.has_compiler", lambda: False)
-    monkeypatch.setattr("note_rl.learners.pytorch.step_graph.compiling.Compiling.__call__", lambda *_: None)
+    monkeypatch.setattr("note_rl.learners.pytorch.step_graph.builder.Builder.compile", lambda *_: None)
 
 
 SETTINGS = {

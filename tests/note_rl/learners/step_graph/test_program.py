@@ -8,8 +8,7 @@ import torch
 
 from note_rl import RL_pytorch
 from note_rl.learners.pytorch.adam import Adam, adam_step
-from note_rl.learners.pytorch.step_graph import compiling as compiling_module
-from note_rl.learners.pytorch.step_graph import whole as module
+from note_rl.learners.pytorch.step_graph import builder
 from note_rl.learners.pytorch.step_graph.compiler import has_compiler
 from note_rl.learners.pytorch.step_graph.replay import replay
 from note_rl.optimizers.pytorch import adam, sgd
@@ -38,17 +37,17 @@ def programs(monkeypatch):
         sizes.append(recording.num_calls)
         return replay(recording, inputs)
 
-    monkeypatch.setattr(module, "compiled", replayed)
-    monkeypatch.setattr(compiling_module, "compiled", replayed)
+    monkeypatch.setattr(builder, "compiled", replayed)
     return sizes
 
 
 def stages(learner):
-    return {due: trace.stage for (_, due), trace in learner._steps.traces._known.items()}
+    return {due: trace.program.stage for (_, due), trace in learner._steps.traces._known.items()}
 
 
 def wholes(learner):
-    return [trace.whole for trace in learner._steps.traces._known.values() if trace.whole is not None]
+    programs = [trace.program for trace in learner._steps.traces._known.values()]
+    return [one for one in programs if one.includes.optimizers]
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -109,7 +108,7 @@ def test_whole_steps_are_those_in_parts(programs, name, clip):
     assert_same_state(whole, plain, rtol=1e-3, atol=1e-5)
     moves = name != "PPO"  # it has no targets, and nobody has declared that doing nothing can be recorded
     assert stages(whole) == {"TD3": {False: 2, True: 3}}.get(name, {True: 3 if moves else 2})
-    assert [one.moves_targets for one in wholes(whole)] == ([False, True] if name == "TD3" else [moves])
+    assert [one.includes.targets for one in wholes(whole)] == ([False, True] if name == "TD3" else [moves])
     assert len(programs) == len(wholes(whole)), "and nothing else was compiled"
 
 
@@ -277,7 +276,7 @@ def test_target_updates_of_others_are_called(programs):
         for one in (plain, whole):
             one.update(minibatches(sync=EACH, seed=seed), {})
     assert whole.agent.updates == 16
-    assert [one.moves_targets for one in wholes(whole)] == [False]
+    assert [one.includes.targets for one in wholes(whole)] == [False]
     assert_same_state(whole, plain, rtol=1e-4, atol=1e-6)
 
 
@@ -297,7 +296,7 @@ def test_a_program_that_fails_halfway_leaves_nothing_behind(monkeypatch, caplog,
 
         return program
 
-    monkeypatch.setattr(module, "compiled", made)
+    monkeypatch.setattr(builder, "compiled", made)
     plain, whole, sync = learner_of(built_in("DQN"), False), learner_of(built_in("DQN"), True), (True,) * num_steps
     for seed in range(5):
         batch = minibatches(sync=sync, seed=seed)
@@ -317,6 +316,8 @@ def test_a_program_that_fails_halfway_leaves_nothing_behind(monkeypatch, caplog,
 def test_a_program_that_gives_something_else_is_not_used(monkeypatch, caplog):
     def wrong(recording, inputs):
         run = replay(recording, inputs)
+        if recording.pure:  # losses and gradients alone
+            return run
 
         def spoiled(*values):
             given = run(*values)
@@ -326,8 +327,7 @@ def test_a_program_that_gives_something_else_is_not_used(monkeypatch, caplog):
 
         return spoiled
 
-    monkeypatch.setattr(module, "compiled", wrong)
-    monkeypatch.setattr(compiling_module, "compiled", replay)
+    monkeypatch.setattr(builder, "compiled", wrong)
     plain, whole = (learner_of(built_in("DQN"), jit) for jit in (False, True))
     with caplog.at_level(logging.DEBUG, "note_rl"):
         for seed in range(3):

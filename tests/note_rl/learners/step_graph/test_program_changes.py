@@ -1,12 +1,14 @@
 """Whole steps in one program follow what changes around them, and give way to eager ones where they fail."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from note_rl.agents.pytorch import DQN
-from note_rl.learners.pytorch.step_graph import compiling, whole
+from note_rl.learners.pytorch.step_graph import builder
 from note_rl.learners.pytorch.step_graph.replay import replay
 from note_rl.seeding import seed_everything
 from tests.note_rl.learners.step_graph.recorded_agents import assert_same_state, learner_of, minibatches
@@ -17,8 +19,7 @@ EACH = (True, True, True)
 @pytest.fixture(autouse=True)
 def programs(monkeypatch):
     """Stands in for the compiler: what would be compiled is replayed."""
-    for module in (compiling, whole):
-        monkeypatch.setattr(module, "compiled", replay)
+    monkeypatch.setattr(builder, "compiled", replay)
 
 
 class Moving(DQN):
@@ -87,7 +88,7 @@ def test_a_program_that_fails_gives_way_to_eager_steps(caplog):
             raise RuntimeError("expected another stride")
 
         for trace in learner._steps.traces._known.values():
-            object.__setattr__(trace.whole, "run", failing)
+            trace.program = replace(trace.program, run=failing)
 
     traced = learned(True, fail)
     assert_same_state(learned(False, lambda learner: None), traced, rtol=1e-4, atol=1e-5)
