@@ -161,6 +161,10 @@ class PyTorchLearner:
         """Returns the way in which steps are taken now; see `Learner.step_way`."""
         return self._steps.traces.way
 
+    def step_graphs(self) -> list[str]:
+        """Returns the kernel calls of each kind of recorded gradient step, as code; see `step_graph/README.md`."""
+        return self._steps.traces.graphs()
+
     @property
     def stages(self) -> tuple[int, int]:
         """See `Staged.stages`."""

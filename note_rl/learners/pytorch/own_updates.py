@@ -26,6 +26,10 @@ class NoTraces:
     num_traces = 0
     way = StepWay(Way.EAGER, "update() may branch on what it measures, so it is not recorded")
 
+    def graphs(self) -> list[str]:
+        """Returns none."""
+        return []
+
     def expect(self, num_gradient_steps: float) -> None:
         """Changes nothing."""
 

@@ -26,6 +26,7 @@ from note_rl.learners.pytorch.step_graph.failures import StepError, in_short
 from note_rl.learners.pytorch.step_graph.guards import why_not_recorded
 from note_rl.learners.pytorch.step_graph.products import LEAST_WORK, MKL, ONEDNN
 from note_rl.learners.pytorch.step_graph.program import Includes, Trace
+from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.learners.step_way import NONE_TAKEN, StepWay, Way
 
 _log = logging.getLogger(__name__)
@@ -159,6 +160,17 @@ class Traces:
         """The way in which steps are taken in which all groups learn."""
         ways = [trace.way for (_, due), trace in self._known.items() if due]
         return ways[-1] if ways else StepWay(Way.EAGER, self.why_eager)
+
+    def graphs(self) -> list[str]:
+        """Returns the kernel calls of each kind of recorded step, as code."""
+        parameters, texts = {id(tensor): name for name, tensor in named_tensors(self.eager.agent)}, []
+        for (columns, due), trace in self._known.items():
+            includes = trace.program.includes
+            further = [f"the numbers of optimizer {index}" for index in range(len(includes.optimizers))]
+            inputs = [*(f"{name} {list(shape)}" for name, shape, *_ in columns), *self.eager.names, *further]
+            text = trace.program.recording.text({**parameters, **dict(includes.names(parameters))}, inputs)
+            texts.append(f"# {trace.way}; {'all groups learn' if due else 'some groups wait'}\n{text}")
+        return texts
 
     def _follows(self, columns: Iterable[str]) -> bool:
         """Forgets what was recorded if something is no longer as it was; returns whether steps may be recorded."""

@@ -147,7 +147,8 @@ def _is_added(layer: nn.Module, name: str, kind: type | None) -> bool:
     """Whether an attribute of a layer of torch is one that `Layers` do not look at and torch does not count on."""
     if name not in vars(layer):
         return kind is None  # which may come
-    return not isinstance(vars(layer)[name], COMPARED) and not (name.startswith("_") and name in _named_by(type(layer)))
+    own: type = type(layer)
+    return not isinstance(vars(layer)[name], COMPARED) and not (name.startswith("_") and name in _named_by(own))
 
 
 @cache
