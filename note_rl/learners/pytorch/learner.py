@@ -33,7 +33,7 @@ from note_rl.learners.own_updates import OwnUpdate
 from note_rl.learners.peers import Peers
 from note_rl.learners.pytorch.adjusted import numbers_of, with_numbers
 from note_rl.learners.pytorch.arithmetic import TorchArithmetic
-from note_rl.learners.pytorch.evaluated import ReportedRows, TakenStep
+from note_rl.learners.pytorch.evaluated import Evaluated, ReportedRows
 from note_rl.learners.pytorch.layers import numbers_of_layers, set_numbers_of_layers
 from note_rl.learners.pytorch.measuring import NoiseMeasurements
 from note_rl.learners.pytorch.modes import Modes
@@ -208,7 +208,7 @@ class PyTorchLearner:
         sync: Sequence[bool],
         hyperparameters: Mapping[str, float],
         careful: bool,
-    ) -> list[TakenStep]:
+    ) -> list[Evaluated]:
         """Takes the steps of an update block; again, from the last copy on, where a program has failed within one."""
         try:
             return list(self._steps.take(columns, sync, hyperparameters, careful))
@@ -225,7 +225,7 @@ class PyTorchLearner:
         """Takes one step of an optimizer along the gradient of a loss; see `Learner.minimise`."""
         return self._steps.minimise(loss, optimizer)
 
-    def _told_losses(self, steps: Sequence[TakenStep]) -> FloatArray:
+    def _told_losses(self, steps: Sequence[Evaluated]) -> FloatArray:
         """Returns the losses of steps, [K, G], 0 of groups that wait; one copy from another device for all of them."""
         nothing = torch.zeros((), device=self.device)
         rows = [self._losses.columns([nothing if loss is None else loss for loss in step.losses]) for step in steps]

@@ -10,7 +10,7 @@ from torch import Tensor
 from note_rl.errors import AgentContractError, say_once
 from note_rl.learners.own_updates import OwnUpdate
 from note_rl.learners.peers import Alone, Peers
-from note_rl.learners.pytorch.evaluated import TakenStep, without_history
+from note_rl.learners.pytorch.evaluated import Evaluated, without_history
 from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.steps import Optimizers
 from note_rl.learners.pytorch.tensors import gradients_of
@@ -80,14 +80,14 @@ class OwnUpdates:
         sync: Sequence[bool],
         hyperparameters: Mapping[str, float],
         careful: bool,
-    ) -> Iterator[TakenStep]:
+    ) -> Iterator[Evaluated]:
         """Lets the agent take its updates, up to the first whose losses are not finite; see `GradientSteps.take`."""
         optimizers = [optimizer for optimizer, _ in self._optimizers]
         self._steppers = {id(optimizer): Stepper(optimizer, parameters) for optimizer, parameters in self._optimizers}
         try:
             for k, batch in enumerate(zip(*columns.values(), strict=True)):
                 losses, (td_error, ratio, told) = self._update(dict(zip(columns, batch, strict=True)), optimizers)
-                yield TakenStep([loss.detach() for loss in losses], td_error, ratio, without_history(told))
+                yield Evaluated([loss.detach() for loss in losses], td_error, ratio, without_history(told), [])
                 if not all(bool(torch.isfinite(loss)) for loss in losses):
                     return
                 if sync[k]:

@@ -12,10 +12,10 @@ from note_rl.errors import AgentContractError
 from note_rl.learners.adjustable import numbered
 from note_rl.learners.losses import NOT_IN_A_LOSS, Losses, batch_attributes
 from note_rl.learners.peers import Alone, Peers
-from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, averaged, taken, without_history
+from note_rl.learners.pytorch.evaluated import Evaluated, averaged, taken, without_history
 from note_rl.learners.pytorch.optimizer_step import Stepper, present
 from note_rl.learners.pytorch.snapshots import SELDOM
-from note_rl.learners.pytorch.step_graph.choice import Replays, Traces
+from note_rl.learners.pytorch.step_graph.choice import Replay, Traces
 from note_rl.learners.pytorch.step_graph.eager import EagerWay, Undisturbed
 from note_rl.learners.pytorch.step_graph.failures import StepError
 from note_rl.learners.pytorch.step_graph.program import Includes
@@ -92,7 +92,7 @@ class GradientSteps:
         sync: Sequence[bool],
         hyperparameters: Mapping[str, float],
         careful: bool,
-    ) -> Iterator[TakenStep]:
+    ) -> Iterator[Evaluated]:
         """Takes the steps of an update block, each when it is asked for.
 
         Args:
@@ -130,7 +130,7 @@ class GradientSteps:
                 replays = None
 
     def _given(
-        self, replays: Replays | None, columns: Iterable[str], batch: Sequence[Tensor], due: bool
+        self, replays: Replay | None, columns: Iterable[str], batch: Sequence[Tensor], due: bool
     ) -> tuple[Evaluated, Includes]:
         """Returns what a minibatch gives, and what was done of its step already."""
         evaluated, done = None, Includes()

@@ -27,6 +27,7 @@ from note_rl.learners.pytorch.torch_internals import foreach_add_
 
 _log = logging.getLogger(__name__)
 
+_NO_SLOTS = "the optimizer has not taken its first step"
 _LARGEST = 30_000  # numbers that learn, in a program that includes their optimizers' steps
 
 
@@ -76,12 +77,11 @@ class Builder:
             return
         if now.optimizers:
             trace.program = trace.replayed
-        apart = self._apart or self._why_apart(trace.replayed.form)
+        optimizers, apart = ([], self._apart) if self._apart else self._optimizers(trace.replayed.form)
+        if apart == _NO_SLOTS:
+            trace.why_not_quicker = apart
+            return
         if not apart:
-            optimizers = self._optimizers_of(trace.replayed.form)
-            if optimizers is None:
-                trace.why_not_quicker = "the optimizer has not taken its first step"
-                return
             error = self._compile(trace, example, Includes(optimizers, targets))
             if not error:
                 return
@@ -113,29 +113,25 @@ class Builder:
             run = compiled(recording, [*example.values, *includes.numbers])
         return Program(run, form, recording, includes, is_compiled=True)
 
-    def _why_apart(self, form: Evaluated) -> str:
-        """Why optimizers' steps can be no part of the program; empty: they can, now or after their first ones."""
+    def _optimizers(self, form: Evaluated) -> tuple[list[tuple[Adam, Slots]], str]:
+        """Returns the optimizers with their slots, or why their steps can be no part of a program."""
         if not self.steppers:
-            return "gradients are averaged over replicas before the optimizer's step"
+            return [], "gradients are averaged over replicas before the optimizer's step"
         followed = [(one, kept) for one, (kept, _) in zip(self.steppers, form.directions, strict=True) if kept]
         num_learning = sum(parameter.numel() for stepper, _ in followed for parameter in stepper.parameters)
         if not num_learning:
-            return "no parameter learns"
+            return [], "no parameter learns"
         if num_learning > _LARGEST:
-            return f"of {num_learning:,} parameters, more than {_LARGEST:,}, the optimizer's step is as quick by torch"
-        others = [type(stepper.optimizer).__name__ for stepper, kept in followed if not _suits(stepper, kept)]
-        return f"the step of {', '.join(dict.fromkeys(others))} is not compiled" if others else ""
-
-    def _optimizers_of(self, form: Evaluated) -> list[tuple[Adam, Slots]] | None:
-        """Returns the optimizers, which `suit`, with their slots; None before these are there."""
-        found: list[tuple[Adam, Slots]] = []
-        for stepper, (kept, _) in zip(self.steppers, form.directions, strict=True):
-            slots = None if stepper.adam is None or not kept else stepper.adam.slots(kept)
-            if kept and (stepper.adam is None or slots is None):
-                return None
-            if stepper.adam is not None and slots is not None:
-                found.append((stepper.adam, slots))
-        return found
+            reason = (
+                f"of {num_learning:,} parameters, more than {_LARGEST:,}, the optimizer's step is as quick by torch"
+            )
+            return [], reason
+        adams = [(one.adam, one.adam.slots(kept)) for one, kept in followed if one.adam is not None]
+        others = [type(one.optimizer).__name__ for one, kept in followed if not _suits(one, kept)]
+        if others:
+            return [], f"the step of {', '.join(dict.fromkeys(others))} is not compiled"
+        found = [(adam, slots) for adam, slots in adams if slots is not None]
+        return found, "" if len(found) == len(followed) else _NO_SLOTS
 
     def _can_move_targets(self) -> bool:
         """Whether update_param() does nothing but what a recording of it does: its very class declares so."""

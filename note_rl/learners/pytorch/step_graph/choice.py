@@ -7,7 +7,7 @@ recorded whose classes declare it, made of layers that are known here.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +37,9 @@ _MAX_TRACES = 20
 _NOT_TRACEABLE = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, AssertionError)
 _TOO_FEW = f"fewer than {_WORTH_RECORDING:,} gradient steps were to come, and a recording takes longer than it saves"
 _ORDINARY = (0, 0)
+
+Replay = Callable[[Sequence[Tensor], bool, bool], tuple[Evaluated, Includes]]
+"""Of one minibatch, in an update block: columns, whether all groups learn, `quick` -> what it gave; see `Program`."""
 
 
 @dataclass
@@ -120,7 +123,7 @@ class Traces:
         due: Sequence[bool],
         sync: Sequence[bool],
         hyperparameters: Mapping[str, float],
-    ) -> "Replays | None":
+    ) -> Replay | None:
         """Returns what stands in for evaluating these minibatches, or None: they are evaluated eagerly.
 
         Args:
@@ -140,7 +143,12 @@ class Traces:
         except _NOT_TRACEABLE as error:
             self._give_up(f"it cannot be recorded: {in_short(error)}")
             return None
-        return Replays(traces, scalars)
+
+        def replayed(batch: Sequence[Tensor], due: bool, quick: bool) -> tuple[Evaluated, Includes]:
+            program = traces[due].program
+            return program([*batch, *scalars], quick), program.includes
+
+        return replayed
 
     def _are_eager(self, columns: Iterable[str]) -> bool:
         """Whether steps are neither recorded nor repeated from a recording; notes why."""
@@ -163,13 +171,12 @@ class Traces:
 
     def graphs(self) -> list[str]:
         """Returns the kernel calls of each kind of recorded step, as code."""
-        parameters, texts = {id(tensor): name for name, tensor in named_tensors(self.eager.agent)}, []
+        names, texts = {id(tensor): name for name, tensor in named_tensors(self.eager.agent)}, []
         for (columns, due), trace in self._known.items():
-            includes = trace.program.includes
-            further = [f"the numbers of optimizer {index}" for index in range(len(includes.optimizers))]
-            inputs = [*(f"{name} {list(shape)}" for name, shape, *_ in columns), *self.eager.names, *further]
-            text = trace.program.recording.text({**parameters, **dict(includes.names(parameters))}, inputs)
-            texts.append(f"# {trace.way}; {'all groups learn' if due else 'some groups wait'}\n{text}")
+            adams = [f"the numbers of Adam {index}" for index, _ in enumerate(trace.program.includes.optimizers)]
+            inputs = [*(f"{name} {list(shape)}" for name, shape, *_ in columns), *self.eager.names, *adams]
+            calls = trace.program.recording.text(names, inputs)
+            texts.append(f"# {trace.way}; {'all groups learn' if due else 'some groups wait'}\n{calls}")
         return texts
 
     def _follows(self, columns: Iterable[str]) -> bool:
@@ -226,25 +233,3 @@ class Traces:
         self.given_up, self.why_eager = True, reason
         self._known.clear()
         _log.warning("jit_compile: this agent's update runs eagerly, %s", reason)
-
-
-@dataclass
-class Replays:
-    """The steps of one update block."""
-
-    traces: Mapping[bool, Trace]
-    scalars: list[Tensor]
-
-    def __call__(self, batch: Sequence[Tensor], due: bool, quick: bool) -> tuple[Evaluated, Includes]:
-        """Returns what one minibatch gave, and what was done of its step besides.
-
-        Args:
-            batch: The columns, in the order in which they were recorded.
-            due: Whether all groups learn.
-            quick: See `Program`.
-
-        Raises:
-            StepError: The program has failed.
-        """
-        program = self.traces[due].program
-        return program([*batch, *self.scalars], quick), program.includes

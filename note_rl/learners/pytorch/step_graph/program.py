@@ -1,6 +1,6 @@
 """A gradient step as one program, which says what it includes: gradients, optimizers' steps, targets that follow."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
@@ -37,13 +37,6 @@ class Includes:
         """What the optimizers change."""
         kept = [slots for _, slots in self.optimizers]
         return [one for own in kept for one in (*own.parameters, *own.first, *own.second, *own.counters)]
-
-    def names(self, known: Mapping[int, str]) -> Iterator[tuple[int, str]]:
-        """Yields identities of moments with their names, by those of parameters."""
-        for _, slots in self.optimizers:
-            for parameter, first, second in zip(slots.parameters, slots.first, slots.second, strict=True):
-                name = known.get(id(parameter), "a parameter")
-                yield from ((id(first), f"first moment of {name}"), (id(second), f"second moment of {name}"))
 
     def fit(self) -> bool:
         """Whether the optimizers, whose update block has begun, are as they were when the program was made."""

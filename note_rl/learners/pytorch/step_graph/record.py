@@ -64,7 +64,7 @@ class Recording:
             inputs: Names of the inputs.
         """
         arguments = [node.name for node in self.module.graph.nodes if node.op == "placeholder"]
-        captured = [f"{names.get(id(one), 'a constant')} {list(one.shape)}" for one in self.captured]
+        captured = [f"{names.get(id(one), 'a constant or slot')} {list(one.shape)}" for one in self.captured]
         lines = [f"# {name}: {meaning}" for name, meaning in zip(arguments, [*captured, *inputs], strict=True)]
         return "\n".join([*lines, self.module.code.strip()])
 

@@ -15,6 +15,7 @@ EXTRAS = {
     "TD3": {"next_noise": (1,)},
     "SAC": {"noise": (1,), "next_noise": (1,)},
 }
+EACH, NONE = (True,) * 4, (False,) * 4
 DISCRETE = ("DQN", "DoubleDQN", "DuelingDQN", "PPO")
 NAMES = (*DISCRETE, "DDPG", "TD3", "SAC")
 
@@ -75,3 +76,12 @@ class Custom(RL_pytorch):
 
     def __call__(self, s, a, next_s, r, d):
         return self.loss(self, s, r)
+
+
+def stages(learner):
+    return {due: trace.program.stage for (_, due), trace in learner._steps.traces._known.items()}
+
+
+def wholes(learner):
+    programs = [trace.program for trace in learner._steps.traces._known.values()]
+    return [one for one in programs if one.includes.optimizers]

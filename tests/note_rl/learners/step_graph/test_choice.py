@@ -1,14 +1,9 @@
 """Recorded gradient steps are the ordinary ones: same numbers, nothing frozen that may change, nothing hidden."""
 
-import ctypes
-import logging
-import subprocess
-
 import numpy as np
 import pytest
 import torch
 
-from note_rl.agents import pytorch as agents
 from note_rl.optimizers.pytorch import adam, sgd
 from note_rl.policy import EpsGreedyQPolicy
 from note_rl.replay.experience import Clock
@@ -61,15 +56,6 @@ def test_hyperparameters_change_without_recording_again():
     assert learner.num_traces == 1
 
 
-def test_a_number_of_the_agent_that_changed_makes_a_new_trace():
-    learner, plain = (learner_of(built_in("PPO"), jit, names=["clip"]) for jit in ("auto", False))
-    for coefficient, num_traces in ((0.5, 1), (0.5, 1), (0.1, 2), (0.5, 3)):
-        learner.agent.value_coef = plain.agent.value_coef = coefficient
-        losses = [one.update(minibatches("PPO"), {"clip": 0.2}).loss for one in (learner, plain)]
-        np.testing.assert_allclose(*losses, rtol=1e-5)
-        assert learner.num_traces == num_traces
-
-
 def test_every_size_of_minibatch_has_its_own_trace():
     learner = learner_of(built_in("DQN"), "auto")
     for size in (4, 6, 4, 6):
@@ -85,85 +71,6 @@ def test_preparing_again_keeps_what_was_recorded_unless_something_is_new():
         agent.learner.expect(LONG)
         agent.learner.update(minibatches(), {})
         assert agent.learner.num_traces == num_traces
-
-
-def test_targets_that_are_exchanged_are_followed():
-    class Exchanging(agents.DQN):
-        traceable = True
-
-        def update_param(self):
-            self.target_q_net = type(self.q_net)((4,), 2, (8,)).requires_grad_(False)
-            self.target_q_net.load_state_dict(self.q_net.state_dict())
-
-    learners = []
-    for jit in (False, "auto"):
-        seed_everything(0)
-        learners.append(learner_of(Exchanging(hidden_size=(8,)), jit))
-    plain, traced = learners
-    for seed in range(3):
-        losses = [one.update(minibatches(seed=seed), {}).loss for one in (plain, traced)]
-        np.testing.assert_allclose(*losses, rtol=1e-5)
-    assert traced.num_traces == 3
-
-
-def test_short_training_and_agents_that_do_not_declare_it_stay_eager():
-    assert not learner_is_recorded(built_in("DQN"), expected=100)
-
-    class Further(agents.DQN):
-        """Whatever it overrides may read what a recording would freeze."""
-
-    assert not learner_is_recorded(Further(hidden_size=(8,)))
-
-    class Unknown(torch.nn.Linear):
-        pass
-
-    assert not learner_is_recorded(agents.DQN(network=lambda shape, outputs: Unknown(*shape, outputs)))
-    assert learner_is_recorded(agents.DQN(network=lambda shape, outputs: torch.nn.Linear(*shape, outputs)))
-
-
-def learner_is_recorded(agent, expected=LONG):
-    learner = learner_of(agent, "auto", expected=expected)
-    learner.update(minibatches(), {})
-    return learner.num_traces > 0
-
-
-def counting(agent, s, r):
-    agent.count += 1
-    return agent.count * (s @ agent.w - r).square()
-
-
-def through_numpy(agent, s, r):
-    scale = float(r.square().sum().numpy())  # frozen by a recording, which shows on other minibatches only
-    return scale * (s @ agent.w - r).square()
-
-
-def differently(agent, s, r):
-    scale = ctypes.c_float.from_address(r.data_ptr()).value  # past all that tells of reading
-    return scale * (s @ agent.w - r).square()
-
-
-@pytest.mark.parametrize(
-    ("loss", "reason"),
-    [
-        (lambda agent, s, r: (s @ agent.w - r).square() * r.abs().max().item(), "get value out of a tracing tensor"),
-        (
-            lambda agent, s, r: (s @ agent.w).abs() if float(agent.w.detach().sum()) > 0 else s @ agent.w,
-            "get value out",
-        ),
-        (counting, "sets self.count"),
-        (through_numpy, "reads numbers out of a tensor, by .numpy()"),
-        (differently, "other numbers"),
-    ],
-)
-def test_what_cannot_be_recorded_runs_eagerly_after_one_warning(loss, reason, caplog):
-    learners = [learner_of(Custom(loss), jit) for jit in (False, "auto")]
-    with caplog.at_level(logging.WARNING):
-        for seed in range(2):
-            losses = [one.update(minibatches(seed=seed), {}).loss for one in learners]
-            np.testing.assert_array_equal(*losses)
-    assert len(caplog.records) == 1
-    assert reason in caplog.text
-    assert_same_state(*learners, rtol=0)
 
 
 def test_random_numbers_in_a_loss_are_drawn_anew_in_every_step():
@@ -232,34 +139,6 @@ def test_train_records_where_it_is_long_enough_and_learns_the_same():
         learners.append(agent.learner)
     assert [learner.num_traces for learner in learners] == [0, 1, 0]
     assert_same_state(*learners[:2], rtol=1e-3, atol=1e-5)
-
-
-def test_without_a_compiler_steps_are_replayed_after_one_warning(monkeypatch, caplog):
-    monkeypatch.setattr("note_rl.learners.pytorch.step_graph.compiler.has_compiler", lambda: False)
-    reason = "no C++ compiler is installed (g++, clang++ or the one named by CXX)"
-    assert_replayed(caplog, reason)
-
-
-@pytest.mark.parametrize(
-    "error", [OSError("no space left"), subprocess.CalledProcessError(1, "ld"), AssertionError("strides")]
-)
-def test_so_they_are_whatever_goes_wrong_while_they_are_compiled(monkeypatch, caplog, error):
-    def fails(recording, inputs):
-        raise error
-
-    monkeypatch.setattr("note_rl.learners.pytorch.step_graph.builder.compiled", fails)
-    assert_replayed(caplog, str(error))
-
-
-def assert_replayed(caplog, reason):
-    plain, traced = (learner_of(built_in("DQN"), jit) for jit in (False, True))
-    with caplog.at_level(logging.WARNING):
-        losses = [one.update(minibatches(), {}).loss for one in (plain, traced, traced)]
-    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
-    assert traced.stages == (0, 1)
-    assert [record.message for record in caplog.records] == [
-        f"the update cannot be compiled, it is replayed instead: {reason}"
-    ]
 
 
 @pytest.mark.slow  # compiling takes 30 s

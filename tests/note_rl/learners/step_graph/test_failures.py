@@ -11,7 +11,7 @@ from note_rl.agents.pytorch import DQN
 from note_rl.learners.pytorch.step_graph.failures import Beginning
 from note_rl.learners.pytorch.step_graph.record import recorded
 from note_rl.seeding import seed_everything
-from tests.note_rl.learners.step_graph.recorded_agents import assert_same_state, learner_of, minibatches
+from tests.note_rl.learners.step_graph.recorded_agents import EACH, assert_same_state, built_in, learner_of, minibatches
 
 
 def network(shape, outputs):
@@ -71,3 +71,19 @@ def test_what_a_step_changes_is_put_back():
     drawn = torch.rand(2)
     torch.manual_seed(3)
     assert torch.equal(drawn, torch.rand(2))
+
+
+def test_a_program_that_fails_gives_way_to_eager_steps(programs, caplog):
+    def failing(*values):
+        raise RuntimeError("expected another stride")
+
+    plain, whole = (learner_of(built_in("DQN"), jit) for jit in (False, True))
+    for seed in range(4):
+        if seed == 2:
+            (trace,) = whole._steps.traces._known.values()
+            assert trace.program.includes.targets
+            trace.program = replace(trace.program, run=failing)
+        for one in (plain, whole):
+            one.update(minibatches(sync=EACH, seed=seed), {})
+    assert_same_state(plain, whole, rtol=1e-4, atol=1e-5)
+    assert caplog.text.count("a recorded step failed: expected another stride") == 1
