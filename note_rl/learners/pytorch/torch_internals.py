@@ -105,8 +105,7 @@ def compile_into(
 ) -> None:
     """Compiles a graph by AOTInductor into a package.
 
-    The documented `aoti_compile_and_package` takes what `torch.export` made of the graph: another graph, whose program
-    would round otherwise than those that are kept.
+    The documented `aoti_compile_and_package` wants the graph traced once more, by `torch.export`.
     """
     import torch._inductor  # takes a second
     from torch._inductor.package.package import package_aoti
