@@ -41,7 +41,7 @@ def test_a_step_can_be_read_with_the_names_of_its_tensors(monkeypatch):
     assert title == "# whole; all groups learn"
     meanings = [line.partition(": ")[2] for line in lines if line.startswith("# ")]
     assert meanings[0] == "q_net/layers.0.weight [8, 4]"
-    assert "second moment of q_net/layers.1.bias [2]" in meanings
+    assert meanings.count("a constant or slot [8, 4]") == 2, "the moments of a weight"
     assert meanings[-8:] == [
         *("obs [6, 4]", "action [6]", "reward [6]", "next_obs [6, 4]", "terminated [6]", "discount [6]", "weights [6]"),
         "the numbers of optimizer 0",
