@@ -13,12 +13,26 @@ PeerError (RuntimeError)          a process that trains together with this one f
 
 import logging
 import re
+from typing import Any
+
+from note_rl.wording import Sentence, Vocabulary
 
 _said: set[str] = set()
 
 
 class NoteRLError(ValueError):
-    """Root of the errors that say: what you asked for cannot be done, and why."""
+    """Root of the errors that say: what you asked for cannot be done, and why.
+
+    Its arguments are those of a `Sentence`, which has other words for other readers.
+    """
+
+    def said(self, vocabulary: Vocabulary) -> str:
+        """The message in the words of its reader."""
+        return Sentence(*self.args).said(vocabulary)
+
+    def __str__(self) -> str:
+        """The message as a `Sentence` is printed."""
+        return str(Sentence(*self.args))
 
 
 class SettingsError(NoteRLError):
@@ -53,10 +67,11 @@ class PeerDivergedError(PeerError, DivergedError):
     """What a process that takes gradient steps together with this one has found is not finite; it is named."""
 
 
-def say_once(logger: logging.Logger, sentence: str) -> None:
-    """Logs a sentence as a warning, the first time in this process only."""
-    if sentence not in _said:
-        _said.add(sentence)
+def say_once(logger: logging.Logger, text: str, *parts: Any) -> None:
+    """Logs a `Sentence` as a warning, the first time in this process only."""
+    sentence = Sentence(text, *parts)
+    if str(sentence) not in _said:
+        _said.add(str(sentence))
         logger.warning("%s", sentence)
 
 

@@ -82,13 +82,13 @@ def tune(
         note_rl.errors.NoteRLError: What the training core refuses.
         tuner.study.StudyStopped: After Ctrl-C; the same call goes on.
     """
-    from tuner.checking.environments import spelled_out
+    from tuner.checking.features import meant
     from tuner.commands import tune as command
     from tuner.commands.preflight import check_command
     from tuner.errors import UserError
     from tuner.support.console import PlainConsole
 
-    overrides = spelled_out(overrides)
+    overrides = meant(overrides)
     checked = check_command("tune", overrides, config_dir)
     command.check(checked.config, checked.folder, overrides)
     if checked.config.plan:

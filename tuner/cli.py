@@ -28,6 +28,7 @@ from tuner.commands.preflight import Preflight, admit_groups, compose_or_explain
 from tuner.commands.tracebacks import describe_crash, exit_of_the_user
 from tuner.config.composing import conf_folder, config_loader, prepare_hydra
 from tuner.config.hydra_internals import arguments_parser, hydra_of, run_as_main
+from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
 from tuner.support.columns import width_of
 from tuner.support.files import is_full
@@ -192,7 +193,8 @@ def _runs_own_code(name: str, arguments: Sequence[str]) -> bool:
 def _answered(command: Command, work: Callable[[], int]) -> int:
     """Does some work; every error becomes an answer and an exit status."""
     try:
-        return work()
+        with speaking_of_settings():
+            return work()
     except (UserError, NoteRLError) as error:
         return _refuse(str(error), command)
     except (DivergedError, PeerError) as error:

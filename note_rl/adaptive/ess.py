@@ -92,7 +92,7 @@ def of_weights(weights: ArrayLike) -> WeightSums:
 
 
 def importance_fraction(probability: ArrayLike, beta: float) -> float:
-    """Effective share of importance weights (N P(i))^-beta among draws from P, in the population.
+    """Effective share of importance weights (N P(i))^-beta among draws from P, over all that may be drawn.
 
     That is E_P[w]^2 / E_P[w^2]; with beta = 1 it is N^2 / sum 1/P(i).
 

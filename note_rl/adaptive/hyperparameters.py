@@ -13,6 +13,8 @@ from note_rl.replay.experience import Experience
 from note_rl.replay.samplers import PrioritizedSampler
 from note_rl.settings.adaptive_rules import RULES
 from note_rl.settings.experience import ReplaySettings, SequenceSettings
+from note_rl.settings.fields import named
+from note_rl.settings.names import PR, SEQUENCES
 
 _OF_OPTIMIZERS = (LEARNING_RATE, "beta1", "beta2", "weight_decay")
 _OF_AGENTS: dict[str, tuple[str, ...]] = {
@@ -246,11 +248,12 @@ def _of_experience(name: str, experience: Any) -> Hyperparameter:
     is_replay = isinstance(settings, ReplaySettings)
     if name in ("alpha", "per_beta"):
         if settings.priority is None or (name == "per_beta" and not is_replay):
-            needed = "PR=True (buffer=prioritized)" + ("" if name == "alpha" else " without PPO")
-            raise SettingsError(f"{name} is to be adapted, which needs {needed}")
+            where = "" if name == "alpha" else " and a replay pool"
+            raise SettingsError("{} is to be adapted, which needs {}{}", name, PR.at(True), where)
         return _of_priorities(name, experience)
     if name == "num_updates" and isinstance(settings, SequenceSettings):
-        raise SettingsError("num_updates is to be adapted, but with sequences=True it is drawn by replay_ratio")
+        ratio = named(SequenceSettings, "replay_ratio")
+        raise SettingsError("{} is to be adapted, but with {} it is drawn by {}", name, SEQUENCES.at(True), ratio)
     field = {
         "batch_size": "batch_size",
         "num_updates": "gradient_steps" if is_replay else "num_epochs",
@@ -260,8 +263,8 @@ def _of_experience(name: str, experience: Any) -> Hyperparameter:
         field = "target_update_env_steps"
     original = getattr(settings, field)
     if original is None:
-        what = "update_batches or update_steps" if name == "update_interval" else "num_updates"
-        raise SettingsError(f"{name} is to be adapted, but there is no number to start from: give {what} to set()")
+        start = named(type(settings), field)
+        raise SettingsError("{} is to be adapted, but there is no number to start from: give {}", name, start)
     return ExperienceHyperparameter(name, experience, field, original)
 
 

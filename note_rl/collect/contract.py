@@ -12,7 +12,9 @@ from note_rl.errors import AgentContractError, SettingsError, about_shapes
 from note_rl.learners.declarations import has_loss, is_recurrent, updates_itself
 from note_rl.learners.own_updates import check_own_update
 from note_rl.policy import Policy
+from note_rl.settings.names import TRL
 from note_rl.types import Array, BoolArray, FloatArray
+from note_rl.wording import choice
 
 _PARTS = {
     "env": "the environment: self.env = 'CartPole-v1', for example",
@@ -109,8 +111,9 @@ def check_reads_triplets(agent: Any) -> None:
     owner = next(kind for kind in type(agent).__mro__ if method in vars(kind))
     if vars(owner).get("reads_triplets") is False:
         raise AgentContractError(
-            f"TRL=True draws {_TRIPLETS}, and the loss of {owner.__name__} reads single transitions: leave TRL out, or "
-            "override __call__ with a loss that reads them"
+            "{} draws {}, and the loss of {} reads single transitions: {}, or override __call__ with a loss that "
+            "reads them",
+            *(TRL.at(True), _TRIPLETS, owner.__name__, TRL.leave_out()),
         )
 
 
@@ -133,8 +136,8 @@ def explaining_triplets(agent: Any, experience: Any, num_gradient_steps: int) ->
         if not expected or type(error) not in (RuntimeError, ValueError, AgentContractError):
             raise
         raise AgentContractError(
-            f"TRL=True draws {_TRIPLETS}, and {type(agent).__name__}.__call__ fails on them ({about_shapes(error)}): "
-            "let it read them, or leave TRL out"
+            "{} draws {}, and {}.__call__ fails on them ({}): let it read them, or {}",
+            *(TRL.at(True), _TRIPLETS, type(agent).__name__, about_shapes(error), TRL.leave_out()),
         ) from error
 
 
@@ -177,9 +180,9 @@ def check_answers(answers: FloatArray, num_envs: int, policy: Policy, action_spa
     several = isinstance(action_space, spaces.MultiDiscrete) and answers.ndim == 2  # several agents have an axis more
     if several and not policy.chooses_several:
         raise AgentContractError(
-            f"{type(policy).__name__} chooses one of several actions, but the environment takes {action_space}, one of "
-            "each of several sets: use SoftmaxPolicy (policy=softmax) for an agent that returns the probabilities of "
-            "all sets, such as PPO"
+            "{} chooses one of several actions, but the environment takes {}, one of each of several sets: use {} for "
+            "an agent that returns the probabilities of all sets, such as PPO",
+            *(type(policy).__name__, action_space, choice("SoftmaxPolicy")),
         )
     expected = policy.num_answers(action_space)
     width = int(np.prod(answers.shape[1:]))

@@ -28,6 +28,8 @@ from note_rl.errors import say_once
 from note_rl.learners.recurrence import RecurrentState
 from note_rl.policy import Policy, default_policy
 from note_rl.seeding import generator
+from note_rl.settings.fields import named
+from note_rl.settings.settings import Settings
 from note_rl.support.checking import checked
 from note_rl.types import Array, BoolArray, Evaluation, FloatArray
 
@@ -151,9 +153,9 @@ def _say_if_measured_anew(env: Env) -> None:
     if wrapper is not None and wrapper.obs_rms.count < 1:
         say_once(
             _log,
-            f"NormalizeObservation around {name_of(env)} begins anew in each environment that is made, so in an "
-            "evaluation the agent sees other numbers than in training: take the wrapper away and set "
-            "normalise_obs=True (training.normalise_obs=true), whose statistics both share",
+            "NormalizeObservation around {} begins anew in each environment that is made, so in an evaluation the "
+            "agent sees other numbers than in training: take the wrapper away and set {}, whose statistics both share",
+            *(name_of(env), named(Settings, "normalise_obs").at(True)),
         )
 
 

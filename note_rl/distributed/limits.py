@@ -4,6 +4,9 @@ from note_rl.distributed.sharing import check_divides
 from note_rl.errors import AgentContractError, SettingsError
 from note_rl.learners.declarations import Declared, updates_itself
 from note_rl.settings import Settings
+from note_rl.wording import Sentence, SettingName, choice
+
+ALONE = Sentence("use {}", choice("train()"))
 
 
 def check_can_be_shared(agent: Declared | type[Declared], settings: Settings, size: int) -> None:
@@ -22,12 +25,12 @@ def check_can_be_shared(agent: Declared | type[Declared], settings: Settings, si
     name = kind.__name__
     if updates_itself(kind):
         raise AgentContractError(
-            f"{name} takes its steps by itself, in update(), so that there are no gradients to average over replicas: "
-            "use train()"
+            "{} takes its steps by itself, in update(), so that there are no gradients to average over replicas: {}",
+            *(name, ALONE),
         )
     if agent.couples_samples:
         raise AgentContractError(
-            f"{name} says couples_samples = True, and each replica would see a part of the samples only: use train()"
+            "{} says couples_samples = True, and each replica would see a part of the samples only: {}", name, ALONE
         )
     batch_size = settings.experience.batch_size
     if isinstance(batch_size, int):
@@ -36,8 +39,8 @@ def check_can_be_shared(agent: Declared | type[Declared], settings: Settings, si
     if "batch_size" in adapters and adapters["batch_size"].align % size:
         align = adapters["batch_size"].align
         raise SettingsError(
-            f"adaptive: batch sizes that are multiples of {align} cannot be dealt out to {size} replicas evenly; say "
-            f"parameters={{'batch_size': {{'align': {align * size}}}}}"
+            "adaptive: batch sizes that are multiples of {} cannot be dealt out to {} replicas evenly; give {}",
+            *(align, size, SettingName("parameters.batch_size.align", part="Adaptive").at(align * size)),
         )
 
 
@@ -51,11 +54,13 @@ def check_can_be_served(agent: Declared | type[Declared], settings: Settings) ->
     kind = agent if isinstance(agent, type) else type(agent)
     if updates_itself(kind):
         raise AgentContractError(
-            f"{kind.__name__} takes its steps by itself, in update(), and while it searches for one, other workers "
-            "would move the parameters: use train()"
+            "{} takes its steps by itself, in update(), and while it searches for one, other workers would move the "
+            "parameters: {}",
+            *(kind.__name__, ALONE),
         )
     if settings.adaptive is not None:
         raise SettingsError(
             "adaptive: decisions go by what consecutive steps have measured, and here steps are taken side by side, "
-            "from parameters that other workers move meanwhile: leave adaptive out, or use a MirroredStrategy"
+            "from parameters that other workers move meanwhile: leave adaptive out, or use {}",
+            choice("a MirroredStrategy"),
         )

@@ -7,6 +7,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from note_rl.errors import SettingsError, say_once
+from note_rl.settings import ReplaySettings
+from note_rl.settings.fields import named
 from note_rl.types import Array, Sample
 
 _log = logging.getLogger(__name__)
@@ -20,8 +22,9 @@ def check_divides(size: int, batch_size: int) -> None:
     if batch_size % size:
         larger = (batch_size // size + 1) * size
         raise SettingsError(
-            f"minibatches of {batch_size} cannot be dealt out to {size} replicas evenly: make it a multiple of {size}, "
-            f"such as batch={larger} (the batch is that of all replicas together)"
+            "minibatches of {} cannot be dealt out to {} replicas evenly: make it a multiple of {}, such as {} (the "
+            "batch is that of all replicas together)",
+            *(batch_size, size, size, named(ReplaySettings, "batch_size").at(larger)),
         )
 
 

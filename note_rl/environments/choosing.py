@@ -13,6 +13,7 @@ from note_rl.environments.making import EnvFactory, EnvLike, as_factory, flat_ob
 from note_rl.environments.own_vectors import own_vector
 from note_rl.environments.several import several
 from note_rl.errors import EnvironmentMismatchError
+from note_rl.settings.names import NUM_ENVS
 
 
 def training_environments(env: EnvLike, num_envs: int | None, seed: int) -> Environments:
@@ -62,7 +63,7 @@ def some_environments(env: EnvLike, numbers: Sequence[int], seed: int) -> Enviro
 def _foreign(env: AnyVectorEnv, num_envs: int | None, seed: int, given: EnvLike) -> Environments:
     if num_envs not in (None, env.num_envs):
         raise EnvironmentMismatchError(
-            f"num_envs={num_envs}, but env is a vector environment of {env.num_envs}; leave num_envs out"
+            "{}, but env is a vector environment of {}; {}", NUM_ENVS.at(num_envs), env.num_envs, NUM_ENVS.leave_out()
         )
     if goal_spaces(env.single_observation_space) is None:
         return foreign_environments(env, seed)

@@ -17,6 +17,7 @@ from note_rl.environments.single import FirstOfVector
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.seeding import integer
 from note_rl.types import Array
+from note_rl.wording import choice
 
 PREFIX = "envpool:"
 
@@ -114,8 +115,8 @@ def pool_of(factory: PoolFactory, num_envs: int, seed: int) -> EnvPoolVector:
     """
     if factory.wrappers or factory.training_wrappers:
         raise EnvironmentMismatchError(
-            f"{factory.id} cannot be wrapped: EnvPool steps its environments together; use wrapper=none and EnvPool's "
-            "own arguments (env.kwargs)"
+            "{} cannot be wrapped: EnvPool steps its environments together; use {}",
+            *(factory.id, choice("EnvPool's own arguments")),
         )
     return EnvPoolVector(
         factory.id,

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from note_rl.errors import SettingsError
+from note_rl.settings.names import FRAME_STACK
 from note_rl.types import Array, BoolArray
 
 FEWEST_PIXELS = 36
@@ -40,8 +41,8 @@ def check_frame_stack(agent: str, made_for: int | None, asked: int) -> None:
     """
     if made_for is not None and made_for != asked:
         raise SettingsError(
-            f"frame_stack={asked} in set(), but the networks of this {agent} were made for {made_for}: give both the "
-            f"same number, {agent}(..., frame_stack={asked}) or set(frame_stack={made_for})"
+            "{}, but the networks of this {} were made for {} frames: give both the same number",
+            *(FRAME_STACK.at(asked), agent, made_for),
         )
 
 

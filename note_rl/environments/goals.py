@@ -20,7 +20,7 @@ class GoalLayout:
     """Where the goal stands in an observation, and what it is worth to achieve one.
 
     Attributes:
-        obs_size: Length of the observation proper, at the front.
+        obs_size: Length of the observation proper, which comes first.
         goal_size: Length of the desired goal, behind it.
         compute_reward: The environment's compute_reward(achieved, desired, info), where it has one.
         compute_terminated: Its compute_terminated, with the same arguments; None: achieving a goal ends nothing.

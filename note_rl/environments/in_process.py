@@ -16,6 +16,7 @@ from note_rl.environments.training_only import RewardAsItIs, is_over
 from note_rl.environments.wrappers import wrapper_of
 from note_rl.errors import CheckpointError, EnvironmentMismatchError
 from note_rl.seeding import integer
+from note_rl.settings.names import NUM_ENVS
 from note_rl.support.precision import in_single_precision
 from note_rl.types import ACTION_MASK, Array, BoolArray, FloatArray
 
@@ -203,5 +204,5 @@ def check_number(state: Mapping[str, Array], num_envs: int) -> None:
     """Refuses the state of another number of environments (CheckpointError)."""
     if len(state["episode"]) != num_envs:
         raise CheckpointError(
-            f"the checkpoint holds {len(state['episode'])} environments, this run {num_envs}: set num_envs"
+            "the checkpoint holds {} environments, this run {}: set {}", len(state["episode"]), num_envs, NUM_ENVS
         )

@@ -9,11 +9,12 @@ from gymnasium.wrappers import TimeLimit
 from note_rl.environments.observations import name_of
 from note_rl.environments.wrappers import wrapper_of
 from note_rl.errors import say_once
+from note_rl.wording import Sentence, choice
 
 _log = logging.getLogger(__name__)
 LONG, LONGEST = 10_000, 1_000_000
 """Steps of an episode, after which it is said that it goes on, and after which it is cut off."""
-_REMEDY = "env.max_episode_steps (from Python: gymnasium.wrappers.TimeLimit) sets a time limit"
+_REMEDY = Sentence("{} sets a time limit", choice("gymnasium.wrappers.TimeLimit"))
 
 
 class LongEpisodes(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -33,15 +34,16 @@ class LongEpisodes(gymnasium.Wrapper[Any, Any, Any, Any]):
         if self._num_steps == LONG:
             say_once(
                 _log,
-                f"an evaluation episode of {name_of(self)} has not ended after {LONG:,} steps, and there is no time "
-                f"limit: it is cut off after {LONGEST:,}; {_REMEDY}",
+                "an evaluation episode of {} has not ended after {:,} steps, and there is no time limit: it is cut off "
+                "after {:,}; {}",
+                *(name_of(self), LONG, LONGEST, _REMEDY),
             )
         if self._num_steps < LONGEST:
             return answer
         say_once(
             _log,
-            f"an evaluation episode of {name_of(self)} was cut off after {LONGEST:,} steps, and its return until then "
-            f"counts; {_REMEDY}",
+            "an evaluation episode of {} was cut off after {:,} steps, and its return until then counts; {}",
+            *(name_of(self), LONGEST, _REMEDY),
         )
         obs, reward, terminated, _, info = answer
         return obs, reward, terminated, True, info
@@ -56,7 +58,9 @@ def say_if_none_ends(num_steps: int, what_waits: str) -> None:
     """
     if num_steps >= LONG:
         say_once(
-            _log, f"no episode of training has ended in {LONG:,} steps of each environment, and {what_waits}; {_REMEDY}"
+            _log,
+            "no episode of training has ended in {:,} steps of each environment, and {}; {}",
+            *(LONG, what_waits, _REMEDY),
         )
 
 

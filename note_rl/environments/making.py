@@ -23,7 +23,9 @@ from note_rl.environments.single import copied, first_of, single_factory
 from note_rl.environments.training_only import RewardAsItIs
 from note_rl.environments.wrappers import wrapper_of
 from note_rl.errors import EnvironmentMismatchError
+from note_rl.settings.names import MARL, NUM_ENVS
 from note_rl.support.precision import OTHER_BOUNDS, are_finite
+from note_rl.wording import Part, Sentence, choice
 
 _EXTRAS = {"gymnasium_robotics": "robotics", "mpe2": "marl", "ale_py": "atari", "cv2": "atari", "minatar": "minatar"}
 """Of this project, which bring packages of environments."""
@@ -176,10 +178,10 @@ def flat_observations(env: Env) -> Env:
             its observations have no fixed size or are empty.
     """
     if hasattr(env, "possible_agents") or isinstance(getattr(env, "action_space", None), list | tuple):
-        raise EnvironmentMismatchError(f"{type(env).__name__} is for several agents: add MARL=True to set()")
+        raise EnvironmentMismatchError("{} is for several agents: {}", type(env).__name__, MARL.add())
     if not isinstance(env, gymnasium.Env):
         raise EnvironmentMismatchError(
-            f"{type(env).__name__} is no environment: its class does not derive from gymnasium.Env{_OF_SEVERAL}"
+            "{} is no environment: its class does not derive from gymnasium.Env; {}", type(env).__name__, _OF_SEVERAL
         )
     check_spaces(env)
     space = env.observation_space
@@ -225,12 +227,13 @@ def as_factory(env: EnvLike) -> MakeEnv:
     if callable(env):
         return lambda: _single(env())
     raise EnvironmentMismatchError(
-        f"env must be an environment, an id, a list or a factory, got {type(env).__name__}"
-        + (f", whose class does not derive from gymnasium.Env{_OF_SEVERAL}" if hasattr(env, "step") else "")
+        "env must be an environment, an id, a list or a factory, got {}{}",
+        type(env).__name__,
+        Sentence(", whose class does not derive from gymnasium.Env; {}", _OF_SEVERAL) if hasattr(env, "step") else "",
     )
 
 
-_OF_SEVERAL = "; if several agents act in it, add MARL=True to set()"
+_OF_SEVERAL = Sentence("if several agents act in it, {}", MARL.add())
 
 
 def _like(env: Env) -> Env:
@@ -292,7 +295,9 @@ def make_environments(env: EnvLike, num_envs: int | None) -> list[Env]:
     if isinstance(env, Sequence) and not isinstance(env, str):
         check_listed(env)
         if num_envs not in (None, len(env)):
-            raise EnvironmentMismatchError(f"num_envs={num_envs}, but env is a list of {len(env)}; leave num_envs out")
+            raise EnvironmentMismatchError(
+                "{}, but env is a list of {}; {}", NUM_ENVS.at(num_envs), len(env), NUM_ENVS.leave_out()
+            )
         return [flat_observations(one if isinstance(one, gymnasium.Env) else as_factory(one)()) for one in env]
     if isinstance(env, gymnasium.Env) and num_envs in (None, 1):
         return [flat_observations(env)]
@@ -308,12 +313,12 @@ def num_discrete_actions(env: Env, agent: str) -> int:
     """
     if isinstance(env.action_space, spaces.Discrete):
         return int(env.action_space.n)
-    instead = "take an environment with discrete actions (env=cartpole)"
+    instead: Part = choice("an environment with discrete actions")
     if isinstance(env.action_space, spaces.MultiDiscrete | spaces.MultiBinary):
-        instead = "take PPO, A2C or TRPO (agent=ppo, a2c, trpo), which choose several at once"
+        instead = Sentence("{}, which choose several at once", choice("PPO, A2C or TRPO"))
     raise EnvironmentMismatchError(
-        f"{agent} chooses one of several actions, but {_name_of(env)} has the action space {env.action_space}; "
-        f"{instead}"
+        "{} chooses one of several actions, but {} has the action space {}; take {}",
+        *(agent, _name_of(env), env.action_space, instead),
     )
 
 
@@ -325,12 +330,13 @@ def bounded_actions(env: Env, agent: str) -> spaces.Box:
     """
     if not isinstance(env.action_space, spaces.Box):
         raise EnvironmentMismatchError(
-            f"{agent} chooses vectors of numbers, but {_name_of(env)} has the action space {env.action_space}; "
-            "take an environment with continuous actions (env=pendulum)"
+            "{} chooses vectors of numbers, but {} has the action space {}; take {}",
+            *(agent, _name_of(env), env.action_space, choice("an environment with continuous actions")),
         )
     if not are_finite(env.action_space.low, env.action_space.high):
         raise EnvironmentMismatchError(
-            f"{agent} needs actions with finite bounds, but {_name_of(env)} has {env.action_space}: {OTHER_BOUNDS}"
+            "{} needs actions with finite bounds, but {} has {}: {}",
+            *(agent, _name_of(env), env.action_space, OTHER_BOUNDS),
         )
     return env.action_space
 

@@ -16,6 +16,7 @@ from note_rl.environments import EnvFactory, as_the_space_has_it, check_listed, 
 from note_rl.environments.answers import described, one_reward
 from note_rl.environments.observations import FlatReader, ObservationReader, name_of
 from note_rl.errors import EnvironmentMismatchError
+from note_rl.settings.names import MARL, NUM_ENVS
 from note_rl.types import Array
 
 RewardDone = Callable[[Array, Array], tuple[Any, Any]]
@@ -183,7 +184,7 @@ class _Lists:
 
     def __init__(self, env: Any) -> None:
         if not (hasattr(env, "reset") and hasattr(env, "step") and hasattr(env, "action_space")):
-            raise EnvironmentMismatchError(f"MARL=True needs {_KINDS}; got {type(env).__name__}")
+            raise EnvironmentMismatchError("{} needs {}; got {}", MARL.at(True), _KINDS, type(env).__name__)
         self.env = env
         self.name = name_of(env)
         self.action_spaces = _as_list(env.action_space)
@@ -193,8 +194,9 @@ class _Lists:
         self.observation_spaces = self._for_all(self.observation_spaces, number)
         if number == 1:
             raise EnvironmentMismatchError(
-                f"MARL=True needs several agents, but {type(env).__name__} has one action space; it takes {_KINDS} "
-                "(set its attribute n if all agents share one space)"
+                "{} needs several agents, but {} has one action space; it takes {} (set its attribute n if all agents "
+                "share one space)",
+                *(MARL.at(True), type(env).__name__, _KINDS),
             )
         self.gone = np.zeros(number, np.bool_)  # [n] whose task has ended in this episode
         self._takes_seed = "seed" in inspect.signature(env.reset).parameters  # those of older environments do not
@@ -256,7 +258,9 @@ def joint_environments(env: Any, reward_done: RewardDone | None = None) -> Any:
         check_listed(env)
         return [joint_environments(one, reward_done) for one in env]
     if isinstance(env, gymnasium.vector.VectorEnv):
-        raise EnvironmentMismatchError(f"MARL=True cannot use a vector environment: give {_KINDS}, with num_envs")
+        raise EnvironmentMismatchError(
+            "{} cannot use a vector environment: give {}, with {}", MARL.at(True), _KINDS, NUM_ENVS
+        )
     if is_environment(env):
         return _joint(env, reward_done)
     if hasattr(env, "agent_iter"):
@@ -264,7 +268,7 @@ def joint_environments(env: Any, reward_done: RewardDone | None = None) -> Any:
     make = EnvFactory(env) if isinstance(env, str) else env
     if callable(make):
         return lambda: _joint(make(), reward_done)
-    raise EnvironmentMismatchError(f"MARL=True needs {_KINDS}, a list of such or a factory; got {env!r}")
+    raise EnvironmentMismatchError("{} needs {}, a list of such or a factory; got {!r}", MARL.at(True), _KINDS, env)
 
 
 def _joint(env: Any, reward_done: RewardDone | None) -> gymnasium.Env[Any, Any]:

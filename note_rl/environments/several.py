@@ -7,6 +7,7 @@ from typing import Final
 
 from note_rl.environments.base import Env
 from note_rl.errors import SettingsError
+from note_rl.settings.names import NUM_ENVS
 from note_rl.support.memory import free_memory, resident_bytes
 
 _log = logging.getLogger(__name__)
@@ -35,8 +36,8 @@ def _look_ahead(number: int, each_s: float, each: float, made: Sequence[Env]) ->
         for one in made:
             one.close()
         raise SettingsError(
-            f"num_envs={number} environments take about {number * each / 1e9:,.1f} GB of memory, of which "
-            f"{free / 1e9:.1f} GB are free: choose {int(free / each)} at most"
+            "{} environments take about {:,.1f} GB of memory, of which {:.1f} GB are free: choose {} at most",
+            *(NUM_ENVS.at(number), number * each / 1e9, free / 1e9, int(free / each)),
         )
     if number * each_s > _LONG_S:
         _log.warning(

@@ -204,4 +204,4 @@ def explaining_what_is_not_offered(agent: Any) -> Iterator[None]:
         attribute = BATCH_ATTRIBUTES.get(error.name or "")
         if error.obj is not agent or attribute is None:
             raise
-        raise AgentContractError(f"__call__ reads self.{error.name}, which {attribute.comes_with}") from error
+        raise AgentContractError("__call__ reads self.{}, which {}", error.name, attribute.comes_with) from error

@@ -15,7 +15,10 @@ from note_rl.environments import Env, bounded_actions, num_discrete_actions
 from note_rl.errors import AgentContractError
 from note_rl.policy import Policy
 from note_rl.settings import ReplaySettings, RolloutSettings, SequenceSettings, Settings
+from note_rl.settings.fields import named
+from note_rl.settings.names import HER, MARL, PPO, PR, SEQUENCES, TARGET_KL, TRL
 from note_rl.types import ACTION_MASK, BEHAVIOUR, NEXT_ACTION_MASK, Array
+from note_rl.wording import Part, Sentence, choice
 
 ActionKind = Literal["discrete", "multi_discrete", "multi_binary", "continuous", "bounded"]
 Framework = Literal["keras", "torch", "none"]
@@ -126,7 +129,7 @@ class BatchAttribute:
         is_offered: Whether settings do; whether the agent has the methods it takes is not known here.
     """
 
-    comes_with: str
+    comes_with: Part
     is_offered: Callable[[Settings], bool]
 
 
@@ -160,9 +163,10 @@ def _weighted(settings: Settings) -> bool:
     return isinstance(settings.experience, ReplaySettings) and settings.experience.priority is not None
 
 
-_ROLLOUTS = "comes with PPO=True (buffer=rollout)"
-_ADVANTAGES = BatchAttribute(f"{_ROLLOUTS} and an agent that has value(s)", _from_rollouts)
-_EXPERT = BatchAttribute("comes with expert=... in set() (buffer.expert)", _from_an_expert)
+_ROLLOUTS = Sentence("comes with {}", PPO.at(True))
+_SAMPLED = Sentence("use {}, or {} where actions are numbers", choice("SoftmaxPolicy"), choice("GaussianPolicy"))
+_ADVANTAGES = BatchAttribute(Sentence("{} and an agent that has value(s)", _ROLLOUTS), _from_rollouts)
+_EXPERT = BatchAttribute(Sentence("comes with {}", named(ReplaySettings, "expert").at("...")), _from_an_expert)
 
 _MASK = BatchAttribute(
     "comes with environments that tell which actions they allow, and is None elsewhere", lambda settings: True
@@ -171,24 +175,27 @@ _MASK = BatchAttribute(
 BATCH_ATTRIBUTES: Mapping[str, BatchAttribute] = {
     "discount": BatchAttribute("comes with every minibatch", lambda settings: True),
     "log_prob_old": BatchAttribute(
-        f"{_ROLLOUTS} and a policy that knows how likely its actions were, such as SoftmaxPolicy: use policy=softmax, "
-        "or policy=gaussian where actions are numbers",
+        Sentence("{} and a policy that knows how likely its actions were: {}", _ROLLOUTS, _SAMPLED),
         _with_likelihoods,
     ),
     BEHAVIOUR: BatchAttribute(
-        "comes with a policy to which the answers of action() are a distribution, such as SoftmaxPolicy: use "
-        "policy=softmax, or policy=gaussian where actions are numbers, without HER, TRL and MARL",
+        Sentence(
+            "comes with a policy to which the answers of action() are a distribution: {}, without {}, {} and {}",
+            *(_SAMPLED, HER, TRL, MARL),
+        ),
         _with_behaviour,
     ),
     ACTION_MASK: _MASK,
     NEXT_ACTION_MASK: _MASK,
-    "ended": BatchAttribute("comes with sequences of steps: use sequences=True (buffer=sequences)", _from_sequences),
+    "ended": BatchAttribute(Sentence("comes with sequences of steps: {}", SEQUENCES.add()), _from_sequences),
     "advantage": _ADVANTAGES,
     "return_": _ADVANTAGES,
     "value_old": _ADVANTAGES,
     "expert_obs": _EXPERT,
     "expert_action": _EXPERT,
-    "weights": BatchAttribute("comes with PR=True; as sixth argument of __call__ they are always there", _weighted),
+    "weights": BatchAttribute(
+        Sentence("comes with {}; as sixth argument of __call__ they are always there", PR.at(True)), _weighted
+    ),
 }
 """By the name under which a loss finds it on its agent."""
 
@@ -221,40 +228,40 @@ def check_settings(kind: type[Declared], settings: Settings) -> None:
     """
     if settings.multi_agent and kind.action_kinds is not None:
         raise AgentContractError(
-            f"MARL=True lets several agents share an environment, and {kind.__name__} is one agent: leave it out, or "
-            "use an agent made of several, such as MADDPG (agent=maddpg)"
+            "{} lets several agents share an environment, and {} is one agent: leave it out, or use an agent made of "
+            "several, such as {}",
+            *(MARL.at(True), kind.__name__, choice("MADDPG")),
         )
     if kind.on_policy and not _from_rollouts(settings):
-        raise AgentContractError(
-            f"{kind.__name__} learns from rollouts of its current policy: add PPO=True to set(), or use buffer=rollout"
-        )
+        raise AgentContractError("{} learns from rollouts of its current policy: {}", kind.__name__, PPO.add())
     if kind.on_policy is False and _from_rollouts(settings):
         raise AgentContractError(
-            f"{kind.__name__} learns from old transitions again and again, and rollouts are forgotten: leave PPO=True "
-            "out of set(), or use buffer=replay"
+            "{} learns from old transitions again and again, and rollouts are forgotten: {}",
+            *(kind.__name__, PPO.leave_out()),
         )
     if _from_sequences(settings) and "ended" not in kind.batch_attributes:
         raise AgentContractError(
-            "sequences=True draws sequences, s [B, T, ...] and r [B, T], and episodes end within them: the loss of "
-            f"{kind.__name__} must read self.ended [B, T], and declare that as batch_attributes = ('ended',); else "
-            "leave sequences out"
+            "{} draws sequences, s [B, T, ...] and r [B, T], and episodes end within them: the loss of {} must read "
+            "self.ended [B, T], and declare that as batch_attributes = ('ended',); else {}",
+            *(SEQUENCES.at(True), kind.__name__, SEQUENCES.leave_out()),
         )
     for name in kind.batch_attributes:
         attribute = BATCH_ATTRIBUTES[name]
         if not attribute.is_offered(settings):
-            raise AgentContractError(f"the loss of {kind.__name__} reads {name}, which {attribute.comes_with}")
+            raise AgentContractError("the loss of {} reads {}, which {}", kind.__name__, name, attribute.comes_with)
     if updates_itself(kind):
         _check_signals(kind, settings)
     target_kl = getattr(settings.experience, "target_kl", None)
     if target_kl is not None and kind.batch_attributes and "log_prob_old" not in kind.batch_attributes:
         raise AgentContractError(
-            f"target_kl={target_kl} ends epochs by how far the policy has moved from the one that collected, which "
-            f"{kind.__name__} does not compare with its own: leave target_kl out"
+            "{} ends epochs by how far the policy has moved from the one that collected, which {} does not compare "
+            "with its own: {}",
+            *(TARGET_KL.at(target_kl), kind.__name__, TARGET_KL.leave_out()),
         )
     if kind.on_policy and not _with_likelihoods(settings):
         raise AgentContractError(
-            f"{kind.__name__} learns from what its own policy chose, and {type(settings.policy).__name__} chooses in "
-            "another way: use policy=softmax, or policy=gaussian where actions are numbers"
+            "{} learns from what its own policy chose, and {} chooses in another way: {}",
+            *(kind.__name__, type(settings.policy).__name__, _SAMPLED),
         )
 
 
@@ -263,8 +270,8 @@ def _check_signals(kind: type[Declared], settings: Settings) -> None:
     measured = [] if adaptive is None or adaptive.mode == "off" else adaptive.all_signals()
     if any(getattr(signal, "reads_gradients", False) for signal in measured):
         raise AgentContractError(
-            f"adaptive: gradients of a loss are to be measured, and {kind.__name__} has update() in its place: choose "
-            "other signals"
+            "adaptive: gradients of a loss are to be measured, and {} {}: choose other signals",
+            *(kind.__name__, choice("has update() in its place")),
         )
 
 

@@ -124,4 +124,4 @@ def _explaining_what_is_not_offered(batch: TrainingBatch) -> Iterator[None]:
         attribute = BATCH_ATTRIBUTES.get(error.name or "")
         if error.obj is not batch or attribute is None:
             raise
-        raise AgentContractError(f"update() reads batch.{error.name}, which {attribute.comes_with}") from error
+        raise AgentContractError("update() reads batch.{}, which {}", error.name, attribute.comes_with) from error

@@ -13,6 +13,7 @@ from note_rl.policy.noise import NoiseProcess
 from note_rl.support.checking import Count
 from note_rl.support.precision import OTHER_BOUNDS, are_finite, in_single_precision
 from note_rl.types import Array, FloatArray, IntArray, nested, under
+from note_rl.wording import choice
 
 LOG_STD_RANGE = (-20.0, 2.0)
 """Where log deviations of squashed Gaussians are cut (Haarnoja et al. 2018, their code)."""
@@ -29,9 +30,7 @@ class ContinuousPolicy(Policy):
 
     def __init__(self, num_random_steps: int = 0) -> None:
         super().__init__()
-        if num_random_steps < 0:
-            raise SettingsError(f"num_random_steps must be at least 0, got {num_random_steps}")
-        self.num_random_steps = num_random_steps
+        self.num_random_steps = Count(0)("num_random_steps", num_random_steps)
         self.num_steps = 0
         self._bounds: tuple[FloatArray, FloatArray] | None = None  # lowest and highest, in the shape of the space
 
@@ -39,16 +38,19 @@ class ContinuousPolicy(Policy):
         """Takes the bounds; refuses discrete actions, and infinite bounds where finite ones are needed."""
         if not isinstance(action_space, spaces.Box):
             raise EnvironmentMismatchError(
-                f"{type(self).__name__} chooses vectors of numbers, but the environment takes {action_space}; take "
-                "an agent that chooses among actions (agent=dqn, ppo, a2c, trpo, acer; in Python, SoftmaxPolicy or "
-                "EpsGreedyQPolicy), or an environment with continuous actions (env=pendulum)"
+                "{} chooses vectors of numbers, but the environment takes {}; take an agent that chooses among "
+                "actions ({}), or {}",
+                type(self).__name__,
+                action_space,
+                choice("SoftmaxPolicy or EpsGreedyQPolicy"),
+                choice("an environment with continuous actions"),
             )
         low, high = action_space.low, action_space.high
         self._bounds = (in_single_precision(low), in_single_precision(high))
         if self._needs_bounds() and not are_finite(low, high):
             raise EnvironmentMismatchError(
-                f"{type(self).__name__} needs actions with finite bounds, but the environment takes {action_space}: "
-                f"{OTHER_BOUNDS}"
+                "{} needs actions with finite bounds, but the environment takes {}: {}",
+                *(type(self).__name__, action_space, OTHER_BOUNDS),
             )
 
     def num_answers(self, action_space: Any) -> int | None:

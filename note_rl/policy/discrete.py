@@ -12,9 +12,13 @@ from note_rl.policy.base import Policy
 from note_rl.policy.sampling import SMALLEST, OneOfEach, Switches, sample_cumulative, sample_rows
 from note_rl.support.checking import Number
 from note_rl.types import Array, BoolArray, FloatArray, IntArray
+from note_rl.wording import as_setting, choice, out_of_range
 
 ClipRange = tuple[float, float]
 _FINITE = Number()
+
+
+_FOR_NUMBERS = "GaussianPolicy where it returns means and log deviations, NoisyPolicy where it returns actions"
 
 
 class DiscretePolicy(Policy):
@@ -24,15 +28,18 @@ class DiscretePolicy(Policy):
         """Refuses actions that are numbers, or several numbers 0 or 1."""
         if isinstance(action_space, spaces.MultiBinary):
             raise EnvironmentMismatchError(
-                f"{type(self).__name__} chooses one of several actions, but the environment takes {action_space}; use "
-                "SoftmaxPolicy (policy=softmax) for an agent that returns how likely each of the numbers is 1"
+                "{} chooses one of several actions, but the environment takes {}; use {} for an agent that returns "
+                "how likely each of the numbers is 1",
+                *(type(self).__name__, action_space, choice("SoftmaxPolicy")),
             )
         if isinstance(action_space, spaces.Box):
             raise EnvironmentMismatchError(
-                f"{type(self).__name__} chooses one of several actions, but the environment takes {action_space}; "
-                "take an agent whose actions are numbers (agent=ppo_continuous, a2c_continuous, trpo_continuous, ddpg, "
-                "td3, sac; in Python, GaussianPolicy for one that returns means and log deviations, NoisyPolicy for "
-                "one that returns actions), or an environment with discrete actions (env=cartpole)"
+                "{} chooses one of several actions, but the environment takes {}; take an agent whose actions are "
+                "numbers ({}), or {}",
+                type(self).__name__,
+                action_space,
+                choice(_FOR_NUMBERS),
+                choice("an environment with discrete actions"),
             )
 
     def num_answers(self, action_space: Any) -> int | None:
@@ -62,7 +69,7 @@ def check_probability(**values: float) -> None:
     """Refuses what is not between 0 and 1, by name."""
     for name, value in values.items():
         if not 0.0 <= _FINITE(name, value) <= 1.0:
-            raise SettingsError(f"{name} is a probability: between 0 and 1, got {value}")
+            raise SettingsError(out_of_range(name, "be a probability, between 0 and 1", value))
 
 
 def check_positive(**values: float) -> None:
@@ -74,7 +81,7 @@ def check_positive(**values: float) -> None:
 def _check_clip(clip: ClipRange) -> None:
     known = isinstance(clip, list | tuple) and len(clip) == 2 and all(isinstance(one, Real) for one in clip)
     if not known or not clip[0] < clip[1]:
-        raise SettingsError(f"clip must be two numbers (lowest, highest), got {clip!r}")
+        raise SettingsError(out_of_range("clip", "be two numbers (lowest, highest)", clip))
 
 
 def _sample_boltzmann(scores: FloatArray, tau: float, clip: ClipRange, rng: np.random.Generator) -> IntArray:
@@ -329,5 +336,7 @@ class SoftmaxPolicy(DiscretePolicy):
         """
         given: Any = next((one for one in (probs, q_values, nb_actions) if one is not None), None)
         if given is not nb_actions and nb_actions is not None and np.shape(given) != (nb_actions,):
-            raise SettingsError(f"nb_actions={nb_actions}, but probs has the shape {list(np.shape(given))}")
+            raise SettingsError(
+                "{}, but probs has the shape {}", as_setting("nb_actions").at(nb_actions), list(np.shape(given))
+            )
         return self._select_one("probs", given)

@@ -12,6 +12,7 @@ from note_rl.errors import AgentContractError
 from note_rl.replay.episodes import EpisodeIndex
 from note_rl.replay.readers import one_step
 from note_rl.replay.ring import Ring
+from note_rl.settings.names import HER
 from note_rl.settings.replay import Hindsight
 from note_rl.types import Array, BoolArray, FloatArray, IntArray, Transitions
 
@@ -175,8 +176,9 @@ class HindsightReader:
             return np.asarray(self._goals.achieved_goal(ring.next_obs(slots)))
         if not ring.has("achieved_goal"):
             raise AgentContractError(
-                "HER=True needs to know what was achieved: an environment whose observations are a dictionary of "
+                "{} needs to know what was achieved: an environment whose observations are a dictionary of "
                 "observation, achieved_goal and desired_goal, or an agent that defines achieved_goal(s) -> [N, G] and "
-                "with_goal(s, goal) -> s"
+                "with_goal(s, goal) -> s",
+                HER.at(True),
             )
         return ring.column("achieved_goal", slots)

@@ -11,6 +11,7 @@ from note_rl.settings.adaptive_rules import LAWS, RULES, WINDOW
 from note_rl.settings.signals import RegisteredSignal, described, find
 from note_rl.support import spelling
 from note_rl.support.checking import Count, Number
+from note_rl.wording import as_setting, out_of_range
 
 MODES = ("off", "advise", "control")
 Signals = Sequence[str | RegisteredSignal]
@@ -154,7 +155,7 @@ class Adaptive:
             object.__setattr__(self, name, kind(name, getattr(self, name)))
         for name in ("parameters", "targets", "schedule"):
             if not isinstance(getattr(self, name), Mapping):
-                raise SettingsError(f"{name} must map names to what is chosen for them, got {getattr(self, name)!r}")
+                raise SettingsError(out_of_range(name, "map names to what is chosen for them", getattr(self, name)))
         _check_list(self.signals)
         for chosen in (*self.signals, *self.targets):
             self.signal(chosen)  # refuses unknown names
@@ -279,18 +280,19 @@ def of_manual(arguments: Mapping[str, Any], method: str) -> dict[str, Adapt]:
 def _check_schedule(name: str, steps: Any) -> None:
     parameter = name.partition(":")[0]
     if parameter not in (*RULES, WINDOW) and not (parameter == name and name.isidentifier()):
-        raise SettingsError(f"schedule: {_unknown(parameter, (*RULES, WINDOW))}")
+        raise SettingsError("{}: {}", as_setting("schedule"), _unknown(parameter, (*RULES, WINDOW)))
     try:
         ordered = [(-math.inf, 0.0), *((float(at), float(value)) for at, value in steps)]
     except (TypeError, ValueError):
         ordered = []
     if not ordered or any(step[0] >= following[0] for step, following in itertools.pairwise(ordered)):
-        raise SettingsError(f"schedule.{name} must be pairs (environment steps, value) in rising order, got {steps!r}")
+        rule = "be pairs (environment steps, value) in rising order"
+        raise SettingsError(out_of_range(f"schedule.{name}", rule, steps))
 
 
 def _check_list(signals: Any) -> None:
     if isinstance(signals, str) or not isinstance(signals, Sequence):
-        raise SettingsError(f"signals must be a list such as [ratio_ess], got {signals!r}")
+        raise SettingsError(out_of_range("signals", "be a list such as [ratio_ess]", signals))
     for signal in signals:
         if isinstance(signal, str):
             continue
@@ -300,7 +302,7 @@ def _check_list(signals: Any) -> None:
 
 def _one_of(what: str, value: Any, known: Sequence[str]) -> None:
     if value not in known:
-        raise SettingsError(f"{what}: {_unknown(value, known)}")
+        raise SettingsError("{}: {}", as_setting(what), _unknown(value, known))
 
 
 def _unknown(value: Any, known: Sequence[str]) -> str:

@@ -8,37 +8,40 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from note_rl.errors import SettingsError
-from note_rl.settings.fields import check_fields, documented, setting
+from note_rl.settings.fields import check_fields, documented, given, named, setting
 from note_rl.support.checking import Count, Described, OneOf
 from note_rl.support.memory import LEAST_OF_A_PROCESS, check_processes
+from note_rl.wording import Name, choice, out_of_range
 
 StrategyName = Literal["ddp", "mirrored", "multi_worker", "parameter_server"]
 _NAMES: tuple[StrategyName, ...] = ("ddp", "mirrored", "multi_worker", "parameter_server")
 
 
-def at_least_two(name: str, value: Any) -> int:
+def at_least_two(name: Name, value: Any) -> int:
     """Returns a number of replicas (SettingsError: it is none)."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 2:
         raise SettingsError(
-            f"{name} must be a whole number of at least 2, got {value!r}: distributed_training(strategy='ddp', "
-            "replicas=2) starts the others on this machine, under torchrun they are those it has started; one process "
-            "trains with strategy=none, or train()"
+            "{}{}; one process trains with {}",
+            out_of_range(name, "be a whole number of at least 2", value),
+            choice(": distributed_training(strategy='ddp', replicas=2) starts the others, or torchrun does"),
+            choice("train()"),
         )
     check_processes(name, value, LEAST_OF_A_PROCESS)
     return value
 
 
-def _addresses(name: str, value: Any) -> tuple[str, ...] | None:
+def _addresses(name: Name, value: Any) -> tuple[str, ...] | None:
     """Returns addresses of processes; None: there are none (SettingsError: they are no such list)."""
     if value is None:
         return None
     listed = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
     good = {one for one in listed if isinstance(one, str) and re.fullmatch(r".+:\d+", one) and _is_port(one)}
     if len(good) < max(len(listed), 2):
-        raise SettingsError(
-            f"{name} must list HOST:PORT of each process, two or more and no two alike, with ports from 1 to 65535, "
-            f"such as [10.0.0.1:29500,10.0.0.2:29500], got {value!r}"
+        rule = (
+            "list HOST:PORT of each process, two or more and no two alike, with ports from 1 to 65535, such as "
+            "[10.0.0.1:29500,10.0.0.2:29500]"
         )
+        raise SettingsError(out_of_range(name, rule, value))
     return tuple(listed)
 
 
@@ -46,7 +49,7 @@ def _is_port(address: str) -> bool:
     return 1 <= int(address.rpartition(":")[2]) <= 65_535
 
 
-def _rank(name: str, value: Any) -> int | None:
+def _rank(name: Name, value: Any) -> int | None:
     return None if value is None else Count(0)(name, value)
 
 
@@ -94,20 +97,20 @@ class Distributed:
             SettingsError: Also hosts without a rank, or the other way round.
         """
         check_fields(self)
+        hosts = named(type(self), "hosts")
         if self.hosts is None:
             if self.rank is not None:
-                raise SettingsError(f"rank={self.rank} says which of hosts this process is: give hosts, too")
+                raise SettingsError("{} says which of hosts this process is: give {}, too", given(self, "rank"), hosts)
             return
         if self.strategy == "mirrored":
-            raise SettingsError("hosts: strategy=mirrored is about devices of one process; use multi_worker")
+            raise SettingsError("{} are not for devices of one process: use strategy multi_worker", hosts)
         if self.rank is None or self.rank >= len(self.hosts):
-            raise SettingsError(
-                f"rank={self.rank} must say which of hosts this process is, 0 to {len(self.hosts) - 1}; 0 leads"
-            )
+            rule = f"say which of hosts this process is, 0 to {len(self.hosts) - 1}"
+            raise SettingsError(out_of_range(named(type(self), "rank"), rule, self.rank, "; 0 leads"))
         if self.strategy == "parameter_server" and len(self.hosts) < self.parameter_servers + 2:
             raise SettingsError(
-                f"hosts: {len(self.hosts)} are too few for one that leads, parameter_servers="
-                f"{self.parameter_servers} and at least one worker"
+                "{}: {} are too few for one that leads, {} and at least one worker",
+                *(hosts, len(self.hosts), given(self, "parameter_servers")),
             )
 
     @property

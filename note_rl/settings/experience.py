@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Literal
 
 from note_rl.errors import SettingsError
 from note_rl.settings.demonstrations import Demonstrations, Expert
-from note_rl.settings.fields import check_fields, documented, fields_of, like, setting
+from note_rl.settings.fields import check_fields, documented, fields_of, given, like, named, setting
+from note_rl.settings.names import DATASET, FRAME_STACK, HER, IRL, NUM_ENVS, OFFLINE, PR, TRL
 from note_rl.settings.recordings import RecordedSteps, steps_or_dataset
 from note_rl.settings.replay import Hindsight, Priority, RolloutPriority, Window
 from note_rl.settings.window_functions import WindowFunction
@@ -21,19 +22,20 @@ from note_rl.support.checking import (
     refuse_given,
     refuse_unknown,
 )
+from note_rl.wording import Name, Part, Sentence, out_of_range
 
 UPDATES_OF_COPIES = 100
 """Gradient steps between updates of targets that are copies, where nobody says how many; see `target_updates`."""
 
 
-def _expert(name: str, value: Any) -> Expert:
+def _expert(name: Name, value: Any) -> Expert:
     """Demonstrations, or the path of a file of them."""
     if not isinstance(value, Demonstrations | str | os.PathLike):
-        raise SettingsError(f"{name} must be Demonstrations(obs, action) or the path of a file of them, got {value!r}")
+        raise SettingsError(out_of_range(name, f"be {demonstrations.range}", value))
     return value
 
 
-demonstrations = Described("Demonstrations(obs, action), or the path of a file of them", _expert)
+demonstrations = Described("Demonstrations(obs, action) or the path of a file of them", _expert)
 
 
 @documented
@@ -68,8 +70,7 @@ class ReplaySettings:
         None,
         Count(),
         manual="update_steps",
-        text="The same in environment steps, in place of it; None: gradient steps count. With rollouts, "
-        "`update_steps` is their length, all environments together.",
+        text="The same in environment steps, in place of it; None: gradient steps count.",
     )
     num_steps: int = setting(1, Count(), text="n of n-step returns, put together when sampled.")
     priority: Priority | None = setting(
@@ -112,28 +113,32 @@ class ReplaySettings:
         """Refuses values out of range and contradictions."""
         check_fields(self)
         if self.offline and self.dataset is None:
-            raise SettingsError("offline=True learns from a data set alone, and there is none: give dataset=...")
+            raise SettingsError(
+                "{} learns from a data set alone, and there is none: give {}", OFFLINE.at(True), DATASET.at("...")
+            )
         if self.batch_size > self.capacity:
             raise SettingsError(
-                f"batch/batch_size={self.batch_size} is more than the pool holds (pool_size/capacity={self.capacity}); "
-                "lower the batch or enlarge the pool"
+                "{} is more than the pool holds ({}); lower the batch or enlarge the pool",
+                *(given(self, "batch_size"), given(self, "capacity")),
             )
         if self.target_update_interval is not None and self.target_update_env_steps is not None:
             raise SettingsError(
-                f"update_batches={self.target_update_interval} and update_steps={self.target_update_env_steps} both "
-                "say when targets are updated; give one of them"
+                "{} and {} both say when targets are updated; give one of them",
+                *(given(self, "target_update_interval"), given(self, "target_update_env_steps")),
             )
         self._check_window()
-        for first, second, reason in _CONTRADICTIONS:
+        for first, second, reason, remedy in _CONTRADICTIONS:
             if self._has(first) and self._has(second):
-                raise SettingsError(f"{_NAMES[first]} and {_NAMES[second]} cannot be combined: {reason}")
+                both = (_NAMES[first], _NAMES[second])
+                raise SettingsError("{} and {} cannot be combined: {}; {}", *both, reason, remedy)
 
     def _check_window(self) -> None:
         least = self.window.least(self.capacity) if self.window is not None else None
         if least is not None and least < self.batch_size:
             raise SettingsError(
-                f"the window leaves {least} transitions of the pool, less than a minibatch (batch={self.batch_size}); "
-                "keep more or lower the batch"
+                "the window leaves {} transitions of the pool, less than a minibatch ({}); keep more or lower the "
+                "batch",
+                *(least, given(self, "batch_size")),
             )
 
     def _has(self, name: str) -> bool:
@@ -141,61 +146,37 @@ class ReplaySettings:
         return value > 1 if name in ("num_steps", "frame_stack") else bool(value)
 
 
-_NAMES = {
-    "num_steps": "num_steps above 1",
-    "priority": "PR",
-    "hindsight": "HER",
-    "trajectories": "TRL",
-    "learned_reward": "IRL",
-    "frame_stack": "frame_stack above 1",
-    "dataset": "dataset",
-    "window": "a window",
-    "offline": "offline",
+_NUM_STEPS, _WINDOW = named(ReplaySettings, "num_steps"), named(ReplaySettings, "window")
+_NAMES: Mapping[str, Part] = {
+    "num_steps": Sentence("{} above 1", _NUM_STEPS),
+    "priority": PR,
+    "hindsight": HER,
+    "trajectories": TRL,
+    "learned_reward": IRL,
+    "frame_stack": Sentence("{} above 1", FRAME_STACK),
+    "dataset": DATASET,
+    "window": _WINDOW,
+    "offline": OFFLINE,
 }
-_CONTRADICTIONS = (
+_ONE_OF_THEM = "leave one of them out"
+_CONTRADICTIONS: tuple[tuple[str, str, str, Part], ...] = (
     (
-        "hindsight",
-        "num_steps",
-        "only the first reward of n could be worked out anew for another goal; leave num_steps out",
+        *("hindsight", "num_steps", "only the first reward of n could be worked out anew for another goal"),
+        _NUM_STEPS.leave_out(),
     ),
+    ("hindsight", "trajectories", "a triplet's goal is a state of its own trajectory already", _ONE_OF_THEM),
+    ("hindsight", "learned_reward", "both say what the reward of a minibatch is", _ONE_OF_THEM),
+    ("hindsight", "frame_stack", "a stack of frames has no place for a goal", FRAME_STACK.leave_out()),
+    ("trajectories", "num_steps", "the two steps of a triplet are as long as they come", _NUM_STEPS.leave_out()),
+    ("trajectories", "priority", "a priority belongs to one transition, a triplet is drawn from three", PR.leave_out()),
+    ("trajectories", "learned_reward", "the reward of many steps cannot be learned from their ends", _ONE_OF_THEM),
+    ("learned_reward", "num_steps", "the reward of n steps cannot be learned from their ends", _NUM_STEPS.leave_out()),
+    ("dataset", "hindsight", "a data set does not tell which goal each step achieved", HER.leave_out()),
     (
-        "hindsight",
-        "trajectories",
-        "a triplet's goal is a state of its own trajectory already; leave one of them out",
+        *("dataset", "frame_stack", "a data set holds what was seen, frames put together already"),
+        FRAME_STACK.leave_out(),
     ),
-    ("hindsight", "learned_reward", "both say what the reward of a minibatch is; leave one of them out"),
-    ("hindsight", "frame_stack", "a stack of frames has no place for a goal; leave frame_stack out"),
-    (
-        "trajectories",
-        "num_steps",
-        "the two steps of a triplet are as long as they come; leave num_steps out",
-    ),
-    (
-        "trajectories",
-        "priority",
-        "a priority belongs to one transition, a triplet is drawn from three; leave PR out",
-    ),
-    (
-        "trajectories",
-        "learned_reward",
-        "the reward of many steps cannot be learned from their ends; leave one of them out",
-    ),
-    (
-        "learned_reward",
-        "num_steps",
-        "the reward of n steps cannot be learned from their ends; leave num_steps out",
-    ),
-    (
-        "dataset",
-        "hindsight",
-        "a data set does not tell which goal each step achieved; leave HER out",
-    ),
-    (
-        "dataset",
-        "frame_stack",
-        "a data set holds what was seen, frames put together already; leave frame_stack out",
-    ),
-    ("offline", "window", "a data set is kept as it is; leave it out"),
+    ("offline", "window", "a data set is kept as it is", _WINDOW.leave_out()),
 )
 
 
@@ -239,8 +220,7 @@ class RolloutSettings:
     window: int | WindowFunction | None = setting(
         None,
         count_or_function,
-        manual=None,
-        refused_as="window_size_ppo",
+        manual="window_size_ppo",
         text="Transitions of the highest score that are kept, from which what is left of the rollout's training draws: "
         "a number, or a function that is asked for it; never less than a minibatch; None: all. Applied at each target "
         "update, or after each epoch if targets are updated at the end of the rollout only.",
@@ -258,7 +238,8 @@ class RolloutSettings:
         check_fields(self)
         if self.window is not None and self.priority is None:
             raise SettingsError(
-                "window_size_ppo keeps the transitions of the highest priority, and there are none; add PR=True"
+                "{} keeps the transitions of the highest priority, and there are none; {}",
+                *(named(type(self), "window"), PR.add()),
             )
 
     def steps_per_env(self, num_envs: int) -> int:
@@ -276,9 +257,10 @@ class RolloutSettings:
             return replace(self, batch_size=steps * num_envs)
         if self.batch_size > steps * num_envs:
             raise SettingsError(
-                f"batch/batch_size={self.batch_size} is more than a rollout holds ({steps} steps of each of {num_envs} "
-                f"environments, {steps * num_envs} in all); lower the batch, or collect more (rollout_steps, "
-                "update_steps, num_envs)"
+                "{} is more than a rollout holds ({} steps of each of {} environments, {} in all); lower the batch, "
+                "or collect more ({}, {}, {})",
+                *(given(self, "batch_size"), steps, num_envs, steps * num_envs),
+                *(named(type(self), "num_steps"), named(type(self), "num_env_steps"), NUM_ENVS),
             )
         return self
 
@@ -338,8 +320,8 @@ class SequenceSettings:
         """
         if self.num_steps * num_envs > self.capacity:
             raise SettingsError(
-                f"pool_size/capacity={self.capacity} is less than one rollout ({self.num_steps} steps of each of "
-                f"{num_envs} environments); enlarge the pool, or shorten sequence_length/num_steps"
+                "{} is less than one rollout ({} steps of each of {} environments); enlarge the pool, or shorten {}",
+                *(given(self, "capacity"), self.num_steps, num_envs, named(type(self), "num_steps")),
             )
         return replace(self, batch_size=num_envs) if self.batch_size == "rollout" else self
 
@@ -347,7 +329,8 @@ class SequenceSettings:
 ExperienceSettings = ReplaySettings | RolloutSettings | SequenceSettings
 
 _OF_POOLS = tuple(str(one.manual_name) for one in fields_of(Window))
-_OF_TRAIN = (*_OF_POOLS, "window_size_ppo")
+_OF_TRAIN = {str(one.manual_name): one.kind for one in fields_of(Window) if one.kind}
+_OF_TRAIN["window_size_ppo"] = count_or_function
 
 
 def with_train_arguments(
@@ -364,6 +347,7 @@ def with_train_arguments(
         SettingsError: Arguments that do not go with the kind of experience.
     """
     refuse_unknown("with_train_arguments", windows, _OF_TRAIN)
+    windows = {name: _OF_TRAIN[name](name, value) for name, value in windows.items() if value is not None}
     if isinstance(experience, SequenceSettings):
         refuse_given(windows, _OF_TRAIN, "does not go with sequences=True, whose pool is as long as pool_size says")
         return experience

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from note_rl.support.checking import Kind
+from note_rl.wording import Phrase, SettingName
 
 _KEY = "setting"
 _C = TypeVar("_C")
@@ -71,7 +72,6 @@ class _Said:
     kind: Kind | None
     text: str
     manual: str | None = ""
-    refused_as: str = ""
     effect: str = ""
     typical: str = ""
 
@@ -84,7 +84,6 @@ def setting(
     effect: str = "",
     typical: str = "",
     manual: str | None = "",
-    refused_as: str = "",
     init: bool = True,
     kw_only: Any = dataclasses.MISSING,
 ) -> Any:
@@ -97,11 +96,10 @@ def setting(
         effect: Which way it works, in a clause such as "higher: more exploration".
         typical: The usual range, such as "0.9 to 0.999".
         manual: The argument of set() or train() that gives it; "": the field's own name; None: there is none.
-        refused_as: What a refusal calls it; "": the field's own name.
         init: Whether the constructor takes it; False: it keeps its default.
         kw_only: Whether it is given by name only; missing: as the class says.
     """
-    metadata = {_KEY: _Said(kind, text, manual, refused_as, effect, typical)}
+    metadata = {_KEY: _Said(kind, text, manual, effect, typical)}
     if isinstance(default, type):
         return dataclasses.field(default_factory=default, metadata=metadata, init=init, kw_only=kw_only)
     return dataclasses.field(default=default, metadata=metadata, init=init, kw_only=kw_only)
@@ -157,7 +155,19 @@ def check_fields(settings: Any, left_out: Collection[str] = ()) -> None:
     for one in dataclasses.fields(settings):
         said, value = one.metadata.get(_KEY), getattr(settings, one.name)
         if said is not None and said.kind is not None and value is not None and one.name not in left_out:
-            object.__setattr__(settings, one.name, said.kind(said.refused_as or one.name, value))
+            object.__setattr__(settings, one.name, said.kind(named(type(settings), one.name), value))
+
+
+def named(settings: type, name: str) -> SettingName:
+    """A field in a message."""
+    said: _Said = next(one.metadata[_KEY] for one in dataclasses.fields(settings) if one.name == name)
+    argument = name if said.manual == "" else said.manual or ""
+    return SettingName(name, argument, settings.__name__)
+
+
+def given(settings: Any, name: str) -> Phrase:
+    """A field with its value, in a message."""
+    return named(type(settings), name).at(getattr(settings, name))
 
 
 def documented(settings: type[_C]) -> type[_C]:

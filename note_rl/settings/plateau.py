@@ -6,6 +6,7 @@ from typing import Any, Literal
 from note_rl.errors import SettingsError
 from note_rl.settings.fields import check_fields, documented, setting
 from note_rl.support.checking import Count, Number, OneOf
+from note_rl.wording import Name, out_of_range
 
 Interval = Literal["evaluations", "episodes"]
 
@@ -52,8 +53,8 @@ class Plateau:
         check_fields(self)
 
 
-def plateau(name: str, value: Any) -> Plateau:
+def plateau(name: Name, value: Any) -> Plateau:
     """A `Plateau`, and nothing else."""
     if not isinstance(value, Plateau):
-        raise SettingsError(f"{name} must be Plateau(patience=10, factor=0.9, ...) of note_rl.settings, got {value!r}")
+        raise SettingsError(out_of_range(name, "be Plateau(patience=10, factor=0.9, ...) of note_rl.settings", value))
     return value

@@ -8,6 +8,7 @@ import numpy as np
 from note_rl.errors import SettingsError
 from note_rl.support.checking import Described
 from note_rl.types import Array, BoolArray, FloatArray, Steps
+from note_rl.wording import Name, out_of_range
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +66,10 @@ class RecordedSteps:
         return Steps(**columns)
 
 
-def _steps_or_dataset(name: str, value: Any) -> RecordedSteps | str:
+def _steps_or_dataset(name: Name, value: Any) -> RecordedSteps | str:
     if not isinstance(value, RecordedSteps) and not (isinstance(value, str) and value.strip()):
-        raise SettingsError(f"{name} must be the id of a Minari data set or a RecordedSteps(...), got {value!r}")
+        rule = "be the id of a Minari data set or a RecordedSteps(...)"
+        raise SettingsError(out_of_range(name, rule, value))
     return value
 
 

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from note_rl.errors import SettingsError
-from note_rl.settings.fields import check_fields, documented, setting
+from note_rl.settings.fields import check_fields, documented, given, setting
 from note_rl.settings.window_functions import WindowFunction
 from note_rl.support.checking import SHARE, Count, Described, Number, OneOf, count_or_function, flag, window
+from note_rl.wording import Name
 
 Strategy = Literal["future", "final", "episode"]
 
@@ -26,7 +27,6 @@ class Priority:
         7.0,
         Number(0.0),
         manual="initial_TD",
-        refused_as="initial_TD",
         text="TD error that a transition is taken to have before it is known; the largest seen, if that is more.",
     )
     epsilon: float = setting(
@@ -40,7 +40,7 @@ class Priority:
         """Refuses values out of range."""
         check_fields(self)
         if self.initial_td <= 0.0:
-            raise SettingsError(f"initial_TD must be above 0, got {self.initial_td}, or nothing new is read")
+            raise SettingsError("{} must be above 0, or nothing new is read", given(self, "initial_td"))
 
 
 @documented
@@ -55,7 +55,6 @@ class RolloutPriority:
         Priority.initial_td,
         Number(0.0),
         manual="initial_TD",
-        refused_as="initial_TD",
         text="TD error before it is known.",
     )
     lambda_: float = setting(
@@ -93,11 +92,11 @@ class Hindsight:
         check_fields(self)
 
 
-def _flag_or_priority(name: str, value: Any) -> Any:
+def _flag_or_priority(name: Name, value: Any) -> Any:
     return value if isinstance(value, Priority | RolloutPriority) else flag(name, value)
 
 
-def _flag_or_hindsight(name: str, value: Any) -> Any:
+def _flag_or_hindsight(name: Name, value: Any) -> Any:
     """A strategy by its name is looked at by `Hindsight`."""
     return value if isinstance(value, Hindsight | str) else flag(name, value)
 
@@ -115,7 +114,6 @@ class Window:
         None,
         window,
         manual="window_size",
-        refused_as="window_size",
         text="Newest transitions kept after each collection: a number, a share of the capacity in (0, 1), or a "
         "function that is asked for the number; None: all.",
     )
@@ -126,14 +124,12 @@ class Window:
         None,
         Count(),
         manual="window_size_",
-        refused_as="window_size_",
         text="The oldest transitions, so many of which are dropped after every `clearing_freq` stored; None: none.",
     )
     on_sync: int | WindowFunction | None = setting(
         None,
         count_or_function,
         manual="window_size_pr",
-        refused_as="window_size_pr",
         text="Transitions kept whenever the targets are updated, those of the highest priority where there are "
         "priorities, else the newest: a number, or a function that is asked for it; None: all.",
     )
@@ -143,13 +139,14 @@ class Window:
         check_fields(self)
         if (self.clearing_freq is None) != (self.clear_size is None):
             raise SettingsError(
-                f"clearing_freq={self.clearing_freq} and window_size_={self.clear_size} belong together: every how "
-                "many stored transitions, and how many of the oldest are dropped then"
+                "{} and {} belong together: every how many stored transitions, and how many of the oldest are dropped "
+                "then",
+                *(given(self, "clearing_freq"), given(self, "clear_size")),
             )
         if self.clearing_freq is not None and self.clear_size is not None and self.clear_size >= self.clearing_freq:
             raise SettingsError(
-                f"window_size_={self.clear_size} transitions dropped for every clearing_freq={self.clearing_freq} "
-                "stored would empty the pool; drop fewer than are stored"
+                "{} transitions dropped for every {} stored would empty the pool; drop fewer than are stored",
+                *(given(self, "clear_size"), given(self, "clearing_freq")),
             )
 
     def least(self, capacity: int) -> int | None:

@@ -7,12 +7,16 @@ from note_rl.errors import SettingsError
 from note_rl.policy import Policy
 from note_rl.settings.adaptive import Adaptive
 from note_rl.settings.experience import ExperienceSettings, ReplaySettings, RolloutSettings
-from note_rl.settings.fields import check_fields, documented, setting
+from note_rl.settings.fields import check_fields, documented, given, named, setting
+from note_rl.settings.names import DATASET, FRAME_STACK, HER, IRL, MARL, OFFLINE, PPO, SEQUENCES, TRL
 from note_rl.settings.plateau import Plateau, plateau
 from note_rl.settings.schedules import Schedule
 from note_rl.settings.signals import check_signal
 from note_rl.settings.workers import WorkerSettings
 from note_rl.support.checking import SHARE, Count, Described, Number, OneOf, count_or_auto, device, flag
+from note_rl.wording import Part, choice, out_of_range
+
+_ADAPTIVE = "be Adaptive(signals=[...], parameters={...}) of note_rl.settings"
 
 
 @documented
@@ -87,23 +91,22 @@ class Settings:
         check_fields(self)
         self._check_schedules()
         if self.criterion is not None and self.trial_count is None:
-            raise SettingsError(f"criterion={self.criterion} needs trial_count: the mean of how many episodes?")
+            count = named(type(self), "trial_count")
+            raise SettingsError("{} needs {}: the mean of how many episodes?", given(self, "criterion"), count)
         if not isinstance(self.experience, ReplaySettings) and isinstance(self.num_envs, int):
             self.experience.for_envs(self.num_envs)
         if self.normalise_obs and self.experience.frame_stack > 1:
             raise SettingsError(
-                "normalise_obs would turn the stored frames into floats of their own scale; leave it out and divide by "
-                "255 in the network"
+                "{} would turn the stored frames into floats of their own scale; leave it out and divide by 255 in "
+                "the network",
+                named(type(self), "normalise_obs"),
             )
         if self.multi_agent:
             self._check_multi_agent()
         if self.experience.offline:
             self._check_offline()
         if self.adaptive is not None and not isinstance(self.adaptive, Adaptive):
-            raise SettingsError(
-                "adaptive must be Adaptive(signals=[...], parameters={...}) of note_rl.settings, got "
-                f"{self.adaptive!r}"
-            )
+            raise SettingsError(out_of_range(named(type(self), "adaptive"), _ADAPTIVE, self.adaptive))
         if self.adaptive is not None and self.adaptive.mode != "off":
             for signal in self.adaptive.all_signals():
                 check_signal(signal, self.experience)
@@ -111,45 +114,44 @@ class Settings:
     def _check_schedules(self) -> None:
         if not isinstance(self.schedules, Mapping):
             raise SettingsError(
-                f"schedules must be a dict such as {{'eps': Linear(1.0, 0.05)}}, got {self.schedules!r}"
+                out_of_range(
+                    named(type(self), "schedules"), "be a dict such as {'eps': Linear(1.0, 0.05)}", self.schedules
+                )
             )
         for name, schedule in self.schedules.items():
             if not callable(schedule) or isinstance(schedule, type):
-                raise SettingsError(
-                    f"schedules[{name!r}] must be a schedule such as Linear(1.0, 0.05) or a function of progress (0 to "
-                    f"1), got {schedule!r}"
-                )
+                rule = "be a schedule such as Linear(1.0, 0.05) or a function of progress (0 to 1)"
+                raise SettingsError(out_of_range(f"schedules[{name!r}]", rule, schedule))
 
     def _check_offline(self) -> None:
-        excluded = {
-            "workers (collector)": self.workers is not None,
-            "criterion": self.criterion is not None,
-            'Plateau(by="episodes")': self.plateau is not None and self.plateau.by == "episodes",
+        excluded: dict[Part, bool] = {
+            named(type(self), "workers"): self.workers is not None,
+            named(type(self), "criterion"): self.criterion is not None,
+            choice('Plateau(by="episodes")'): self.plateau is not None and self.plateau.by == "episodes",
         }
-        for name, given in excluded.items():
-            if given:
-                raise SettingsError(
-                    f"offline and {name} cannot be combined: no episodes are played but for evaluation; leave one of "
-                    "them out"
-                )
+        _refuse_together(OFFLINE, excluded, "no episodes are played but for evaluation")
 
     def _check_multi_agent(self) -> None:
         experience = self.experience
         if not isinstance(experience, ReplaySettings):
-            way = "PPO" if isinstance(experience, RolloutSettings) else "sequences"
+            way = PPO if isinstance(experience, RolloutSettings) else SEQUENCES
             raise SettingsError(
-                f"MARL and {way} cannot be combined: several agents are trained from replay; drop {way}"
+                "{} and {} cannot be combined: several agents are trained from replay; {}", MARL, way, way.leave_out()
             )
-        excluded = {
-            "HER": experience.hindsight is not None,
-            "TRL": experience.trajectories,
-            "IRL": experience.learned_reward,
-            "frame_stack": experience.frame_stack > 1,
-            "dataset": experience.dataset is not None,
+        excluded: dict[Part, bool] = {
+            HER: experience.hindsight is not None,
+            TRL: experience.trajectories,
+            IRL: experience.learned_reward,
+            FRAME_STACK: experience.frame_stack > 1,
+            DATASET: experience.dataset is not None,
         }
-        for name, given in excluded.items():
-            if given:
-                raise SettingsError(f"MARL and {name} cannot be combined: {name} is for one agent; drop one of them")
+        _refuse_together(MARL, excluded, "the latter is for one agent")
+
+
+def _refuse_together(chosen: Part, excluded: Mapping[Part, bool], reason: str) -> None:
+    for other, is_chosen in excluded.items():
+        if is_chosen:
+            raise SettingsError("{} and {} cannot be combined: {}; leave one of them out", chosen, other, reason)
 
 
 @documented
@@ -169,7 +171,7 @@ class Budget:
         """Refuses both at once and values below 1."""
         if self.total_steps is not None and self.episodes is not None:
             raise SettingsError(
-                f"episodes={self.episodes} and total_steps={self.total_steps} both say how long; give one of them"
+                "{} and {} both say how long; give one of them", given(self, "episodes"), given(self, "total_steps")
             )
         check_fields(self)
 

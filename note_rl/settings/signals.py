@@ -8,6 +8,8 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from note_rl.errors import SettingsError
 from note_rl.settings.experience import ExperienceSettings, ReplaySettings, RolloutSettings
+from note_rl.settings.names import PPO, PR
+from note_rl.wording import Part, Sentence
 
 # Whoever measures builds on settings, so settings cannot import it: the package is loaded by name when a signal is
 # first looked up, as Python loads its codecs.
@@ -24,18 +26,16 @@ class Need:
     """
 
     is_met: Callable[[ExperienceSettings], bool]
-    refusal: str
+    refusal: Part
 
 
-PRIORITIES = Need(
-    lambda experience: experience.priority is not None, "needs priorities: set PR=True (buffer=prioritized)"
-)
+PRIORITIES = Need(lambda experience: experience.priority is not None, Sentence("needs priorities: set {}", PR.at(True)))
 IMPORTANCE_WEIGHTS = Need(
     lambda experience: isinstance(experience, ReplaySettings), "needs importance weights, which rollouts have none of"
 )
 POLICY_RATIOS = Need(
     lambda experience: isinstance(experience, RolloutSettings),
-    "compares PPO's policies: set PPO=True (buffer=rollout)",
+    Sentence("compares PPO's policies: set {}", PPO.at(True)),
 )
 
 
@@ -124,4 +124,4 @@ def check_signal(signal: RegisteredSignal, experience: ExperienceSettings) -> No
     """
     for need in signal.needs:
         if not need.is_met(experience):
-            raise SettingsError(f"adaptive: the signal {signal.name} {need.refusal}")
+            raise SettingsError("adaptive: the signal {} {}", signal.name, need.refusal)

@@ -61,7 +61,7 @@ def _fields(*parts: type) -> tuple[Field, ...]:
 
 
 def _in_set(*parts: type) -> tuple[Field, ...]:
-    return tuple(one for one in _fields(*parts) if one.manual_name is not None)
+    return tuple(one for one in _fields(*parts) if one.manual_name not in (None, "window_size_ppo"))  # of train()
 
 
 COMMON = (*_ONLY_IN_SET, *_in_set(Settings))

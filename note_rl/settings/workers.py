@@ -1,19 +1,13 @@
 """Worker processes that step environments, as train() or a configuration asks for them."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-from note_rl.errors import SettingsError
 from note_rl.settings.fields import check_fields, documented, setting
-from note_rl.support.checking import Count, Described, flag
+from note_rl.support.checking import Count, OneOf, flag
+from note_rl.wording import SettingName
 
 StartMethod = Literal["auto", "forkserver", "spawn"]
-
-
-def _start_method(name: str, value: Any) -> Any:
-    if value not in get_args(StartMethod):
-        raise SettingsError(f"{name} must be auto, forkserver or spawn, got {value!r}")
-    return value
 
 
 @documented
@@ -40,7 +34,7 @@ class WorkerSettings:
     )
     start_method: StartMethod = setting(
         "auto",
-        Described("auto, forkserver or spawn", _start_method),
+        OneOf(get_args(StartMethod)),
         manual=None,
         text='"forkserver": one process imports what is needed and forks the workers; "spawn": each starts by itself; '
         '"auto": the former on Linux, the latter elsewhere.',
@@ -48,5 +42,6 @@ class WorkerSettings:
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""
-        object.__setattr__(self, "processes", Count()("processes", self.processes))
+        processes = SettingName("processes", "processes", "WorkerSettings")
+        object.__setattr__(self, "processes", Count()(processes, self.processes))
         check_fields(self)

@@ -1,8 +1,8 @@
 """Kinds of values, which both doors of every setting ask: what a value must be, in words, and what it then means.
 
-A kind is asked with the name and the value that were typed. It gives the value as it is meant (1e4 is 10000 where
-something is counted, a NumPy number a plain one) or refuses it. The kind of a setting stands beside its default, see
-`note_rl.settings.fields`; those of further arguments of methods are listed here.
+A kind is asked with the name of a value, or the setting that it is of, and the value that was typed. It gives the value
+as it is meant (1e4 is 10000 where something is counted, a NumPy number a plain one) or refuses it. The kind of a
+setting stands beside its default, see `note_rl.settings.fields`; those of further arguments of methods are listed here.
 """
 
 import functools
@@ -18,6 +18,7 @@ import numpy as np
 
 from note_rl.errors import SettingsError
 from note_rl.support.spelling import nearest
+from note_rl.wording import Name, as_setting, out_of_range
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -30,7 +31,7 @@ class Kind(Protocol):
     def range(self) -> str:
         """The values that it takes, in words."""
 
-    def __call__(self, name: str, value: Any) -> Any:
+    def __call__(self, name: Name, value: Any) -> Any:
         """The value as it is meant.
 
         Raises:
@@ -53,12 +54,12 @@ class Count:
         """From where on."""
         return f"a whole number, at least {self.least}"
 
-    def __call__(self, name: str, value: Any) -> int:
+    def __call__(self, name: Name, value: Any) -> int:
         """The number as an int."""
         if not _is_number(value) or not (isinstance(value, numbers.Integral) or float(value).is_integer()):
-            raise SettingsError(f"{name} must be a whole number, got {value!r}")
+            raise SettingsError(out_of_range(name, "be a whole number", value))
         if value < self.least:
-            raise SettingsError(f"{name} must be at least {self.least}, got {value}")
+            raise SettingsError(out_of_range(name, f"be at least {self.least}", value))
         return int(value)
 
 
@@ -87,13 +88,13 @@ class Number:
             return f"{start} {self.lowest:g} to {end}{self.highest:g}"
         return self._lower_end() if math.isfinite(self.lowest) else "any number"
 
-    def __call__(self, name: str, value: Any) -> float:
+    def __call__(self, name: Name, value: Any) -> float:
         """The number, as a plain one."""
         if not _is_number(value) or not math.isfinite(value):
-            raise SettingsError(f"{name} must be a finite number, got {value!r}{self.hint}")
+            raise SettingsError(out_of_range(name, "be a finite number", value, self.hint))
         at_an_end = (self.above and value == self.lowest) or (self.below and value == self.highest)
         if at_an_end or not self.lowest <= value <= self.highest:
-            raise SettingsError(f"{name} must {self._demand()}, got {value}{self.hint}")
+            raise SettingsError(out_of_range(name, self._demand(), value, self.hint))
         plain: float = value.item() if isinstance(value, np.generic) else value
         return plain
 
@@ -119,10 +120,10 @@ class OneOf:
         """The words."""
         return " or ".join(", ".join(self.words).rsplit(", ", 1))
 
-    def __call__(self, name: str, value: Any) -> Any:
+    def __call__(self, name: Name, value: Any) -> Any:
         """The word."""
         if value not in self.words:
-            raise SettingsError(f"{name} must be one of {', '.join(self.words)}, got {value!r}")
+            raise SettingsError(out_of_range(name, f"be one of {', '.join(self.words)}", value))
         return value
 
 
@@ -131,104 +132,105 @@ class Described:
     """A kind that is a function of name and value, with what it takes in words."""
 
     range: str
-    check: Callable[[str, Any], Any]
+    check: Callable[[Name, Any], Any]
 
-    def __call__(self, name: str, value: Any) -> Any:
+    def __call__(self, name: Name, value: Any) -> Any:
         """What the function says."""
         return self.check(name, value)
 
 
-def described(values: str) -> Callable[[Callable[[str, Any], Any]], Described]:
+def described(values: str) -> Callable[[Callable[[Name, Any], Any]], Described]:
     """Makes a kind of a function; `values` says in words what it takes."""
     return functools.partial(Described, values)
 
 
 @described("True or False")
-def flag(name: str, value: Any) -> bool:
+def flag(name: Name, value: Any) -> bool:
     """True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise SettingsError(f"{name} must be True or False, got {value!r}")
+        raise SettingsError(out_of_range(name, "be True or False", value))
     return bool(value)
 
 
 @described("a whole number, at least 1, or 'auto'")
-def count_or_auto(name: str, value: Any) -> int | str:
+def count_or_auto(name: Name, value: Any) -> int | str:
     """A number, or "auto"."""
     if isinstance(value, str):
         if value != "auto":
-            raise SettingsError(f"{name} must be a number or 'auto', got {value!r}")
+            raise SettingsError(out_of_range(name, "be a number or 'auto'", value))
         return value
     return Count()(name, value)
 
 
 @described("a whole number, at least 1, or 'rollout'")
-def count_or_rollout(name: str, value: Any) -> int | str:
+def count_or_rollout(name: Name, value: Any) -> int | str:
     """A number, or "rollout"."""
     if isinstance(value, str):
         if value != "rollout":
-            raise SettingsError(f"{name} must be a number or 'rollout' (all of it at once), got {value!r}")
+            raise SettingsError(out_of_range(name, "be a number or 'rollout' (all of it at once)", value))
         return value
     return Count()(name, value)
 
 
 @described("True, False or 'auto'")
-def flag_or_auto(name: str, value: Any) -> bool | str:
+def flag_or_auto(name: Name, value: Any) -> bool | str:
     """True, False or "auto"."""
     if isinstance(value, str) and value == "auto":
         return value
     if not isinstance(value, bool | np.bool_):
-        raise SettingsError(f"{name} must be True, False or 'auto', got {value!r}")
+        raise SettingsError(out_of_range(name, "be True, False or 'auto'", value))
     return bool(value)
 
 
 @described("a number of transitions, a share of the pool between 0 and 1, or a function that gives either")
-def window(name: str, value: Any) -> Any:
+def window(name: Name, value: Any) -> Any:
     """A number of transitions, a share of the pool between 0 and 1, or a function that is asked for either."""
     if callable(value):
         return value
     if not _is_number(value):
-        raise SettingsError(f"{name} must be a number of transitions, a share of the pool or a function, got {value!r}")
+        raise SettingsError(out_of_range(name, "be a number of transitions, a share of the pool or a function", value))
     if isinstance(value, numbers.Integral) or (value > 1 and float(value).is_integer()):
         return Count()(name, value)
     if not 0.0 < value < 1.0:
         raise SettingsError(
-            f"{name}={value} is a share and must lie between 0 and 1; a number of transitions is an int"
+            "{} is a share and must lie between 0 and 1; a number of transitions is a whole number",
+            as_setting(name).at(value),
         )
     return float(value)
 
 
 @described("a number of transitions, or a function that gives it")
-def count_or_function(name: str, value: Any) -> Any:
+def count_or_function(name: Name, value: Any) -> Any:
     """A number of transitions, or a function that is asked for it."""
     return value if callable(value) else Count()(name, value)
 
 
 @described("a device such as 'cpu' or 'cuda:0'")
-def device(name: str, value: Any) -> str:
+def device(name: Name, value: Any) -> str:
     """A device by its name, or as an object of the framework's own."""
     if not isinstance(value, str) and type(value).__name__ != "device":
-        raise SettingsError(f"{name} must be a name such as 'cpu' or 'cuda:0', got {value!r}")
+        raise SettingsError(out_of_range(name, "be a name such as 'cpu' or 'cuda:0'", value))
     return str(value)
 
 
 @described("the name of a file")
-def file_name(name: str, value: Any) -> Any:
+def file_name(name: Name, value: Any) -> Any:
     """The name of a file."""
     if not isinstance(value, str | os.PathLike):
-        raise SettingsError(f"{name} must be the name of a file, got {value!r}")
+        raise SettingsError(out_of_range(name, "be the name of a file", value))
     return value
 
 
 @described("a list of whole numbers, each at least 1")
-def widths(name: str, value: Any) -> tuple[int, ...]:
+def widths(name: Name, value: Any) -> tuple[int, ...]:
     """Widths of layers."""
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise SettingsError(f"{name} must be a list of whole numbers such as [64, 64], got {value!r}")
+        raise SettingsError(out_of_range(name, "be a list of whole numbers such as [64, 64]", value))
     return tuple(Count()(name, one) for one in value)
 
 
 @described("a whole number, at least 1, or a list of them")
-def width_or_widths(name: str, value: Any) -> int | tuple[int, ...]:
+def width_or_widths(name: Name, value: Any) -> int | tuple[int, ...]:
     """The width of layers, or that of each of them."""
     return widths(name, value) if isinstance(value, Iterable) else Count()(name, value)
 

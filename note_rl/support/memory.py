@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from note_rl.errors import SettingsError
+from note_rl.wording import Name, as_setting
 
 _GB: Final = 1e9
 LEAST_OF_A_FORK: Final = 20e6
@@ -15,11 +16,11 @@ LEAST_OF_A_PROCESS: Final = 100e6
 """Bytes that a process takes which has imported a framework by itself, or more."""
 
 
-def check_processes(setting: str, number: int, each: float) -> None:
+def check_processes(setting: Name, number: int, each: float) -> None:
     """Refuses more processes at a time than can be there.
 
     Args:
-        setting: Name and value are said as they were typed.
+        setting: That has the number.
         number: How many at a time.
         each: Bytes that one takes at least.
 
@@ -36,8 +37,9 @@ def check_processes(setting: str, number: int, each: float) -> None:
         else f"and this user may have {allowed:,.0f} processes"
     )
     raise SettingsError(
-        f"{setting}={number} asks for {number:,} processes at a time: {needed}. Choose {max(fits, 1):,} at most; more "
-        f"than the {os.cpu_count() or 1} cores of this machine are seldom of use"
+        "{} asks for {:,} processes at a time: {}. Choose {:,} at most; more than the {} cores of this machine are "
+        "seldom of use",
+        *(as_setting(setting).at(number), number, needed, max(fits, 1), os.cpu_count() or 1),
     )
 
 

@@ -3,10 +3,12 @@
 import numpy as np
 
 from note_rl.types import Array, FloatArray
+from note_rl.wording import Sentence, choice
 
-OTHER_BOUNDS = (
+OTHER_BOUNDS = Sentence(
     "give it an action_space whose bounds single precision holds (gymnasium.wrappers.TransformAction), or take an "
-    "agent that needs none (agent=ppo_continuous, a2c_continuous, trpo_continuous)"
+    "agent that needs none, such as {}",
+    choice("PPO with GaussianPolicy"),
 )
 """What to do where bounds are not finite, for messages: RescaleAction does not take infinite ones."""
 

@@ -54,8 +54,8 @@ class Callback:
         """Goes on from a stored state.
 
         Called when train() begins for the first time after restore(), after `set_agent` and before `on_train_begin`. So
-        it is where training itself goes on: a run that is resumed, a trial that goes on, and a member of a population
-        that continues from a copy of another one, which has the state of the run that was copied.
+        it is where training itself goes on: a run that is resumed, a trial that goes on, and one
+        that continues from a copy of another run, which has the state of the run that was copied.
 
         Args:
             state: What `get_state` returned; a number of NumPy comes back as an array [].

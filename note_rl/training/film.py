@@ -1,8 +1,10 @@
 """Films of the trained agent: a window, a gif or single pictures (Pillow), or an mp4 file (moviepy, extra `video`)."""
 
 import importlib
+import logging
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +20,9 @@ from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.support.checking import described, file_name
 from note_rl.support.files import atomic_target
 from note_rl.types import Array
+from note_rl.wording import Name
 
+_log = logging.getLogger(__name__)
 _MIN_FRAME_MS = 20  # viewers slow down what is shorter
 _DEFAULT_FPS = 30
 
@@ -52,14 +56,14 @@ FilmPath = str | os.PathLike[str] | FilmFile
 
 
 @described("the name of a file, FilmFile(...), or a list of these")
-def film_files(name: str, value: Any) -> tuple[FilmFile, ...]:
+def film_files(name: Name, value: Any) -> tuple[FilmFile, ...]:
     """One or several files."""
     listed = value if isinstance(value, list | tuple) else [value]
     return tuple(one if isinstance(one, FilmFile) else FilmFile(file_name(name, one)) for one in listed)
 
 
 def film(play: Play, env: Any, seen_as: AsGymnasium, max_steps: int, files: Sequence[FilmFile] | None) -> float:
-    """Plays one episode and shows it in a window, or writes it to files.
+    """Plays one episode and shows it in a window, or writes it to files; without a screen it says so and shows nothing.
 
     Args:
         play: Plays one episode in an environment of the given factory and returns its return.
@@ -78,7 +82,10 @@ def film(play: Play, env: Any, seen_as: AsGymnasium, max_steps: int, files: Sequ
     if max_steps < 1:
         raise SettingsError(f"max_steps must be at least 1, got {max_steps}")
     if files is None:
-        return play(lambda: FilmedEnvironment(seen_as(drawing_environment(env, "human")), max_steps, None))
+        mode = "human" if has_screen() else None
+        if mode is None:
+            _log.warning("there is no screen to show the episode on: give a path, for example path='film.gif'")
+        return play(lambda: FilmedEnvironment(seen_as(drawing_environment(env, mode)), max_steps, None))
     writers = [film_writer(Path(file.path)) for file in files]
     frames: list[Array] = []
     drawn = seen_as(drawing_environment(env, "rgb_array"))
@@ -91,6 +98,12 @@ def film(play: Play, env: Any, seen_as: AsGymnasium, max_steps: int, files: Sequ
         except OSError as error:
             raise SettingsError(f"cannot write {file.path}: {error.strerror or error}") from error
     return total
+
+
+def has_screen() -> bool:
+    """Whether there can be a window. Without a screen, SDL may end the whole process (seen with TensorFlow in it)."""
+    names = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
+    return not sys.platform.startswith("linux") or any(os.environ.get(name) for name in names)
 
 
 class FilmedEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -126,8 +139,8 @@ class FilmedEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._frames.append(frame)
 
 
-def drawing_environment(env: Any, render_mode: str) -> Any:
-    """A fresh environment like `env`, made so that it draws.
+def drawing_environment(env: Any, render_mode: str | None) -> Any:
+    """A fresh environment like `env`, made so that it draws; None: so that it does not.
 
     Raises:
         EnvironmentMismatchError: It cannot draw in this mode.
@@ -146,7 +159,7 @@ def drawing_environment(env: Any, render_mode: str) -> Any:
     inner = getattr(made, "unwrapped", made)
     modes = (getattr(inner, "metadata", None) or {}).get("render_modes") or ()
     if getattr(inner, "render_mode", None) != render_mode:
-        if render_mode not in modes:
+        if render_mode is not None and render_mode not in modes:
             raise EnvironmentMismatchError(
                 f"{type(inner).__name__} cannot be drawn: its metadata name the render modes {list(modes)}, and "
                 f"{render_mode!r} is needed"

@@ -64,7 +64,7 @@ class Pictured:
         Args:
             max_steps: Where it ends, if the episode does not end before.
             path: Of the file; one without a suffix is a folder of pictures. `FilmFile` says more, and a list of these
-                keeps an episode in several ways. None: a window.
+                keeps an episode in several ways. None: a window, or nothing where there is no screen.
             seed: Of the episode.
             acting_in: See `evaluate`.
 

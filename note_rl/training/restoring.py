@@ -13,8 +13,11 @@ from note_rl.replay.frame_ring import FrameRing
 from note_rl.seeding import generator, integer
 from note_rl.settings import Settings
 from note_rl.settings.experience import ReplaySettings, RolloutSettings, SequenceSettings
+from note_rl.settings.fields import named
+from note_rl.settings.names import FRAME_STACK, HER, NUM_ENVS, TRL
 from note_rl.training.plateau import PlateauWatch
 from note_rl.types import Array
+from note_rl.wording import choice
 
 _POOL = "experience/"
 _WITHOUT_IT = "or take over the parameters only (restore_param)"
@@ -128,7 +131,8 @@ def check_fits(
     stored_envs = len(arrays["collector/episode"])
     if num_envs is not None and num_envs != stored_envs:
         raise CheckpointError(
-            f"the checkpoint holds {stored_envs} environments, this run {num_envs}: set num_envs, {_WITHOUT_IT}"
+            "the checkpoint holds {} environments, this run {}: set {}, {}",
+            *(stored_envs, num_envs, NUM_ENVS, _WITHOUT_IT),
         )
     for name in ("collector/obs", f"{_POOL}obs"):
         if obs_shape is not None and name in arrays and arrays[name].shape[1:] != obs_shape:
@@ -142,8 +146,8 @@ def check_fits(
     if pool and _MARKS[kind] is not type(experience):
         there, here = _CALLED[_MARKS[kind]], _CALLED[type(experience)]
         raise CheckpointError(
-            f"the checkpoint was trained from {there}, this agent from {here}: set PPO and sequences as they were, "
-            f"{_WITHOUT_IT}"
+            "the checkpoint was trained from {}, this agent from {}: set {} as they were, {}",
+            *(there, here, choice("PPO and sequences"), _WITHOUT_IT),
         )
     if pool and not isinstance(experience, RolloutSettings):
         _check_same_pool(pool, experience)
@@ -166,20 +170,21 @@ def _check_same_pool(pool: Mapping[str, Array], experience: ReplaySettings | Seq
     _, size, capacity, _, num_envs = (int(number) for number in pool["position"])
     if capacity != experience.capacity:
         raise CheckpointError(
-            f"the checkpoint's replay pool has capacity {capacity}, this agent's {experience.capacity}: "
-            f"set pool_size to {capacity}, {_WITHOUT_IT}"
+            "the checkpoint's replay pool has capacity {}, this agent's {}: set {}, {}",
+            *(capacity, experience.capacity, named(type(experience), "capacity").at(capacity), _WITHOUT_IT),
         )
     if not size:
         return
     if (experience.hindsight or experience.trajectories) and "episodes/over" not in pool:
         raise CheckpointError(
-            "the checkpoint's replay pool was gathered without HER or TRL, and knows nothing of episodes: set them as "
-            f"they were, {_WITHOUT_IT}"
+            "the checkpoint's replay pool was gathered without {} or {}, and knows nothing of episodes: set them as "
+            "they were, {}",
+            *(HER, TRL, _WITHOUT_IT),
         )
     slots = capacity + (experience.frame_stack - 1) * num_envs
     stacked = len(pool["frames/since_start"]) if "frames/since_start" in pool else capacity
     if stacked != slots:
         raise CheckpointError(
-            f"the checkpoint's replay pool is of {1 + (stacked - capacity) // num_envs} frames shown together, this "
-            f"agent's of {experience.frame_stack}: set frame_stack as it was, {_WITHOUT_IT}"
+            "the checkpoint's replay pool is of {} frames shown together, this agent's of {}: set {} as it was, {}",
+            *(1 + (stacked - capacity) // num_envs, experience.frame_stack, FRAME_STACK, _WITHOUT_IT),
         )

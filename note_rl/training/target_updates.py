@@ -8,6 +8,7 @@ from note_rl.errors import say_once
 from note_rl.learners.base import Learner
 from note_rl.settings import ReplaySettings, Settings
 from note_rl.settings.experience import UPDATES_OF_COPIES
+from note_rl.settings.fields import named
 
 _log = logging.getLogger(__name__)
 
@@ -33,8 +34,9 @@ def with_target_updates(settings: Settings, agent: Any, learner: Learner) -> Set
         interval = UPDATES_OF_COPIES
         say_once(
             _log,
-            f"{name}.update_param() copies, and set() was not told how often: targets are updated every {interval} "
-            "gradient steps; give update_batches (or update_steps, in environment steps) to set() for another number",
+            "{}.update_param() copies, and no setting says how often: targets are updated every {} gradient steps; "
+            "give {} (or {}, in environment steps) for another number",
+            *(name, interval, *(named(ReplaySettings, f"target_update_{unit}") for unit in ("interval", "env_steps"))),
         )
     if interval is None:
         return settings

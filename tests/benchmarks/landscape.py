@@ -27,10 +27,10 @@ from note_rl.errors import DivergedError
 from note_rl.support.files import atomic_target
 from tuner.commands.defining import define
 from tuner.config.composing import RunConfig, compose, config_loader
+from tuner.features.population.drawing import sample
 from tuner.results.records import Scalar
 from tuner.runs.training import run_training
 from tuner.study import StudyDefinition
-from tuner.study.population.drawing import sample
 from tuner.trial.messages import JsonDict
 
 FOLDER = Path(__file__).parent / "landscapes"

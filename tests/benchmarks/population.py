@@ -15,9 +15,10 @@ from pathlib import Path
 from statistics import fmean
 
 from tuner.executors.inline import InlineExecutor
-from tuner.results.evolution import Evolution
+from tuner.features.population.evolution import Evolution
+from tuner.features.population.facts import EVOLVE
 from tuner.results.protocol import StudySettings
-from tuner.results.records import EVOLVE, TEST, StudySummary
+from tuner.results.records import TEST, StudySummary
 from tuner.runs.drifting import Drifting
 from tuner.runs.functions import ENTRY
 from tuner.study import StudyDefinition, StudyRunner, StudyStore
@@ -54,7 +55,7 @@ def run(
         num_candidates=1,
         num_select_seeds=1,
         num_test_seeds=5,
-        evolution=Evolution(frequencies=frequencies, explore=explore),
+        search=Evolution(frequencies=frequencies, explore=explore),
     )
     with tempfile.TemporaryDirectory() as folder, StudyStore("memory") as store, InlineExecutor() as executor:
         definition = StudyDefinition(

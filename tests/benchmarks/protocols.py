@@ -38,6 +38,7 @@ from tests.benchmarks.recorded import Recorded, RecordedExecutor, recorded, with
 from tuner.commands.defining import define, search_parts
 from tuner.config.composing import compose, config_loader
 from tuner.config.paths import get_path
+from tuner.features.population.drawing import sample
 from tuner.results.objective import FloatArray, Metric, Mixed, UntimedMetric
 from tuner.results.protocol import plan_stages
 from tuner.results.records import Scalar
@@ -45,7 +46,6 @@ from tuner.results.statistics import bootstrap_interval, iqm, mean
 from tuner.results.verdict import verdict
 from tuner.runs.checks import resolve
 from tuner.study import StudyDefinition, StudyRunner, StudyStore, quiet_optuna
-from tuner.study.population.drawing import sample
 from tuner.study.sampling.samplers import SamplerFactory
 from tuner.trial.messages import JsonDict
 

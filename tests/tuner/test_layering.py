@@ -15,7 +15,7 @@ FILES = {path.relative_to(root.parent).as_posix(): path for root in ROOTS for pa
 # Rooms from the ground up; a module imports only from rooms that stand before its own, or from its own.
 ROOMS = {
     "note_rl": (
-        *("types", "errors", "seeding", "support"),
+        *("types", "wording", "errors", "seeding", "support"),
         *("policy", "settings", "environments", "learners", "replay", "adaptive", "collect", "optimizers"),
         *("distributed", "training", "rl", "rl_pytorch", "agents", "examples"),
     ),
@@ -60,6 +60,7 @@ HOMES = {
         "tuner/features/*/range_search.py",
         "tuner/features/*/pairs.py",
         "tuner/features/*/study.py",
+        "tuner/features/population/",
     ),
     "sqlalchemy": ("tuner/study/",),
     "optuna_dashboard": ("tuner/commands/dashboard.py", "tuner/study/watching/notes.py"),
@@ -75,10 +76,12 @@ HOMES = {
         "tuner/runs/build.py",
         "tuner/commands/",
         "tuner/sweeper/",
+        "tuner/features/environments/typed.py",
     ),
     "omegaconf": (
         *("tuner/cli.py", "tuner/config/", "tuner/checking/", "tuner/runs/build.py", "tuner/runs/checks.py"),
         *("tuner/commands/", "tuner/sweeper/", "tuner/features/ablation/ablate.py"),
+        "tuner/features/environments/joining.py",
     ),
     "onnx": ("note_rl/learners/",),
     "onnxruntime": ("note_rl/learners/onnx_files.py",),

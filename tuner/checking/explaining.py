@@ -12,12 +12,14 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 
 from note_rl.support.spelling import nearest
 from tuner.checking.env_names import GROUP
+from tuner.checking.features import InChecking
 from tuner.checking.other_libraries import called_here, chosen_here
 from tuner.checking.unreadable import refusal_of
 from tuner.config.composing import BUILT_MAPPINGS, HYDRA_KEYS, compose, config_loader
 from tuner.config.overrides import to_hydra
 from tuner.config.signatures import signature_of
 from tuner.errors import UserError
+from tuner.features import parts
 from tuner.support.names import one_of
 from tuner.support.passwords import without_password
 
@@ -154,8 +156,8 @@ def _explain_key(loader: ConfigLoader, key: str, value: str, before: DictConfig)
     if OmegaConf.is_dict(_node_at(before, parent)) and not len(_node_at(before, parent)):
         options = sorted(set(loader.get_group_options(parent)) - {"off", "none"})
         return UserError(f"unknown key {key}: {parent} is off; choose {parent}={' or '.join(options)} as well")
-    if key.startswith("study.evolution.") and _node_at(before, "study.evolution") is None:
-        return UserError(f"unknown key {key}: it is of a population; choose study=pbt as well")
+    if (remedy := _of_an_absent_group(key, before)) is not None:
+        return UserError(f"unknown key {key}: {remedy}")
     if key.startswith("space."):
         return _explain_space(key, value, before)
     if isinstance(target, str) and _takes(target, name, bool(nearest(key, paths_of(before)))):
@@ -166,6 +168,12 @@ def _explain_key(loader: ConfigLoader, key: str, value: str, before: DictConfig)
         return UserError(f"unknown key {key}: {part} {entry} is not chosen; choose '{part}=[{both}]'")
     groups = [] if "." in key else loader.list_groups("")
     return UserError(f"unknown key {key}{_names_there(key, before, groups)}")
+
+
+def _of_an_absent_group(key: str, before: DictConfig) -> str | None:
+    groups = (item for part in parts(InChecking) for item in part.absent.items())
+    found = (remedy for path, remedy in groups if key.startswith(f"{path}.") and _node_at(before, path) is None)
+    return next(found, None)
 
 
 _OF_A_LEAF = ("low", "high", "log", "step", "choices", "transform", "of", "when")

@@ -1,9 +1,16 @@
 """What a feature adds to the configurations of commands."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.checking.schema import Schema
+from tuner.features import nothing, parts
+from tuner.results.protocol import StudySettings
+
+
+def _same(overrides: Sequence[str], name: str = "") -> Sequence[str]:
+    del name
+    return overrides
 
 
 @dataclass(frozen=True)
@@ -12,8 +19,41 @@ class InChecking:
 
     Attributes:
         schemas: Of commands of its own, by primary config.
+        absent: What to say of a key in one of these groups where that is off, by group.
+        meant: What was typed for `tuner tune`, with what is short for something else as that.
+        again: The opposite: what to type again.
+        within: What would be typed for the part of a run of that name alone.
+        one_only: Refuses what only `tuner tune` takes, given what was typed and for which command.
+        typed: Refuses what was typed for `tuner tune` and has no meaning with these settings.
         sections: Settings of `tuner tune`, which may be left out: by key, the dataclass of a group.
     """
 
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     sections: Mapping[str, type] = field(default_factory=dict)
+    absent: Mapping[str, str] = field(default_factory=dict)
+    meant: Callable[[Sequence[str]], Sequence[str]] = _same
+    again: Callable[[Sequence[str]], Sequence[str]] = _same
+    within: Callable[[Sequence[str], str], Sequence[str]] = _same
+    one_only: Callable[[Sequence[str], str], object] = nothing
+    typed: Callable[[StudySettings, Sequence[str]], object] = nothing
+
+
+def meant(overrides: Sequence[str]) -> list[str]:
+    """What was typed for `tuner tune`, with what is short for something else as that."""
+    for part in parts(InChecking):
+        overrides = part.meant(overrides)
+    return list(overrides)
+
+
+def typed_again(overrides: Sequence[str]) -> list[str]:
+    """The opposite of `meant`: what to type again."""
+    for part in parts(InChecking):
+        overrides = part.again(overrides)
+    return list(overrides)
+
+
+def typed_within(overrides: Sequence[str], name: str) -> list[str]:
+    """What would be typed for one of the parts of a run alone; of no name, what was typed."""
+    for part in parts(InChecking) if name else ():
+        overrides = part.within(overrides, name)
+    return list(overrides)

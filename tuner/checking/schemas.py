@@ -13,13 +13,11 @@ from tuner.checking.section_types import (
     CompareValues,
     DashboardValues,
     DoctorValues,
-    EvolutionConfig,
     ExportValues,
     OptionsValues,
     PlayedEvaluation,
     PlayValues,
     PlotValues,
-    PruningConfig,
     ReportValues,
     RunValues,
     StorageConfig,
@@ -29,6 +27,7 @@ from tuner.checking.section_types import (
 )
 from tuner.config.composing import BUILT_MAPPINGS, SECTIONS
 from tuner.features import parts
+from tuner.results.protocol import Pruning
 
 _RUN_PARTS: Mapping[str, Part] = {
     "agent": Part(filled_in=("env", "network", "critic_network", "device", "state_dim", "action_dim"), whole=True),
@@ -58,8 +57,7 @@ SCHEMAS: Mapping[str, Schema] = {
             **SECTIONS,
             **OF_A_STUDY,
             "study": StudyConfig,
-            "study.pruning": PruningConfig,
-            "study.evolution": EvolutionConfig,
+            "study.pruning": Pruning,
             **{name: section for part in _FEATURES for name, section in part.sections.items()},
         },
         {**_RUN_PARTS, "sampler": Part(filled_in=("space",)), "pruner": Part(whole=True), "executor": Part()},

@@ -6,15 +6,14 @@ from is in `tuner.config.composing`.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from tuner.errors import UserError, require
-from tuner.results.evolution import Evolution
-from tuner.results.objective import METRICS, TargetMetric, make_metric, make_others
-from tuner.results.protocol import DEFAULT_BASELINE, Pruning, StudySettings
+from tuner.results.features import check_settings, search_of
+from tuner.results.objective import make_metric, make_others
+from tuner.results.protocol import DEFAULT_BASELINE, Pruning, StudySettings, StudySizes
 from tuner.results.wording import seconds_of
-from tuner.support.names import is_folder_name
 from tuner.trial.messages import JsonDict
 
 
@@ -42,95 +41,28 @@ _LONGEST_NAME = 128
 
 
 @dataclass(frozen=True)
-class PruningConfig:
-    """When a run may be ended early; ranges are those of `tuner.results.protocol.Pruning`."""
+class StudyConfig(StudySizes):
+    """The study to be made, as it is typed."""
 
-    rungs: Sequence[float] = Pruning.rungs
-    min_trials: int = Pruning.min_trials
-    min_rank_agreement: float = Pruning.min_rank_agreement
-    min_rank_bound: float = Pruning.min_rank_bound
-
-    def settings(self) -> Pruning:
-        """The same, out of range refused."""
-        return Pruning(tuple(self.rungs), self.min_trials, self.min_rank_agreement, self.min_rank_bound)
-
-
-@dataclass(frozen=True)
-class EvolutionConfig:
-    """How a population evolves; ranges are those of `tuner.results.evolution.Evolution`."""
-
-    generations: int = Evolution.generations
-    share: float = Evolution.share
-    frequencies: Sequence[int] = Evolution.frequencies
-    resampled: float = Evolution.resampled
-    explore: str = Evolution.explore
-
-    def settings(self) -> Evolution:
-        """The same, out of range refused."""
-        return Evolution(self.generations, self.share, tuple(self.frequencies), self.resampled, self.explore)
-
-
-@dataclass(frozen=True)
-class StudyConfig(StudyPlace):
-    """The study to be made: the fields of `tuner.results.protocol.StudySettings`, with several metrics."""
-
+    name: str | None = StudyPlace.name
+    folder: str = StudyPlace.folder
     size: str = "quick"
     metric: str | Sequence[str] = StudySettings.metric
-    over_seeds: str = StudySettings.over_seeds
-    num_trials: int = StudySettings.num_trials
-    num_race: int | None = StudySettings.num_race
-    num_race_seeds: int = StudySettings.num_race_seeds
-    num_candidates: int = StudySettings.num_candidates
-    num_select_seeds: int = StudySettings.num_select_seeds
-    num_test_seeds: int = StudySettings.num_test_seeds
     baselines: str | Sequence[str] = DEFAULT_BASELINE
-    retries: int = StudySettings.retries
-    max_failures: int = StudySettings.max_failures
     budget: float | str | None = None
     max_env_steps: float | None = None
-    steps_per_second: float | None = StudySettings.steps_per_second
     pruning: JsonDict = field(default_factory=dict)
     evolution: JsonDict | None = None
     environments: Sequence[str] | None = None
     as_begun: bool = False
 
     def __post_init__(self) -> None:
-        """Refuses sizes and metrics that make no study."""
-        super().__post_init__()
+        """Refuses names, sizes and metrics that make no study."""
+        StudyPlace(self.name, self.folder)
         settings = self.settings()
         make_metric(settings.metric)
         make_others(settings.others, settings.metric)
-        if self.environments is not None:
-            self._check_environments(settings)
-
-    def _check_environments(self, settings: StudySettings) -> None:
-        names = list(self.environments or ())
-        typed = f"env=[{','.join(map(str, names))}]"
-        if not names:
-            raise UserError(f"{typed} names no environment: list two or more, such as env=[cartpole,acrobot]")
-        if len(set(names)) == 1:
-            raise UserError(f"{typed} names one environment only: type env={names[0]}, or list another one beside it")
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise UserError(f"{typed} names {twice} twice: leave one of them out")
-        nested = next((name for name in names if not is_folder_name(name)), None)
-        if nested is not None:
-            raise UserError(f"study.environments: {nested!r} is a folder's name too: give it a plain file in env/")
-        if isinstance(make_metric(settings.metric), TargetMetric):
-            raise UserError(
-                f"study.metric={settings.metric} names a return of one environment, and there are several: type "
-                f"{', '.join(METRICS)}"
-            )
-        if settings.evolution is not None:
-            raise UserError(
-                "study=pbt compares members by returns of one environment while they train: name one, env=NAME, or "
-                "search with study=quick or study=full"
-            )
-        if settings.others:
-            raise UserError(
-                f"study.metric names several objectives, and of several environments there is one score: type "
-                f"study.metric={settings.metric}"
-            )
+        check_settings(settings)
 
     def _baselines(self) -> Sequence[str]:
         found = [self.baselines] if isinstance(self.baselines, str) else self.baselines
@@ -140,24 +72,18 @@ class StudyConfig(StudyPlace):
 
     def settings(self) -> StudySettings:
         """What the engine goes by. With several metrics there are no race and no baselines, which go by one score."""
+        sizes = {one.name: getattr(self, one.name) for one in fields(StudySizes)}
         metric, *others = [self.metric] if isinstance(self.metric, str) else self.metric or [""]
         return StudySettings(
             metric=metric,
             others=tuple(others),
             baselines=() if others else tuple(name for name in self._baselines() if name != DEFAULT_BASELINE),
-            num_race_seeds=0 if others else self.num_race_seeds,
             budget_s=None if self.budget is None else seconds_of("study.budget", self.budget),
             max_env_steps=_whole_steps(self.max_env_steps),
-            pruning=PruningConfig(**self.pruning).settings() if self.pruning else Pruning(),
-            evolution=None if self.evolution is None else EvolutionConfig(**self.evolution).settings(),
-            **{name: getattr(self, name) for name in _SAME_NAMED},
+            pruning=Pruning(**self.pruning),
+            search=search_of(self.evolution),
+            **{**sizes, **({"num_race_seeds": 0} if others else {})},
         )
-
-
-_SAME_NAMED = (
-    *("num_trials", "num_race", "num_candidates", "num_select_seeds", "num_test_seeds", "over_seeds", "retries"),
-    *("max_failures", "steps_per_second"),
-)
 
 
 def _whole_steps(value: float | None) -> int | None:

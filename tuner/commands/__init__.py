@@ -31,7 +31,7 @@ COMMANDS = {
             has_check=True,
             has_plan=True,
             folder_key="study.folder",
-            takes_environments=True,
+            is_search=True,
         ),
         Command(
             "find",

@@ -65,7 +65,7 @@ class Command:
         takes_several: There may be several bare words, which become a list.
         usage: What may follow the name, for the help page.
         folder_key: The setting that names another folder to write into.
-        takes_environments: Whether `env=[a,b]` means several environments to it.
+        is_search: Whether features give what is typed another meaning.
         module: Where it is; empty: the one of its name in this package.
         example: What it is good for, beside `tuner NAME STUDY`, for the help page.
     """
@@ -82,17 +82,17 @@ class Command:
     takes_several: bool = False
     usage: str = "[KEY=VALUE ...]"
     folder_key: str | None = None
-    takes_environments: bool = False
+    is_search: bool = False
     module: str = ""
     example: str = ""
 
     def meant(self, overrides: Sequence[str]) -> list[str]:
         """What was typed, with what is short for something else as that."""
-        if not self.takes_environments:
+        if not self.is_search:
             return list(overrides)
-        from tuner.checking.environments import spelled_out
+        from tuner.checking.features import meant
 
-        return spelled_out(overrides)
+        return meant(overrides)
 
     def load(self) -> CommandModule:
         """The module, imported."""

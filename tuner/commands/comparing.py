@@ -1,6 +1,6 @@
 """Runs what `tuner compare` compares, by whatever executor."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tuner.config.composing import run_config_of
@@ -110,14 +110,17 @@ def _trained(runs: list[_Run], executor: Executor, scores: Scores, tracked: Trac
                 if _is_tried_again(event.result):
                     waiting.append(run)
                     continue
-                tracked.close(event.key, *_end_of(event.result))
+                tracked.close(event.key, *_end_of(event.result, run.curve))
                 scores.add(run.arm, run.seed, run.score(event.result))
                 yield
 
 
-def _end_of(result: TrialResult) -> tuple[int, dict[str, object]]:
-    """Exit code and last words of a run."""
-    return int(not result.outcome.effects.succeeded), {"outcome": result.outcome.value, "reason": result.reason}
+def _end_of(result: TrialResult, curve: Sequence[tuple[float, float]]) -> tuple[int, dict[str, object]]:
+    """Exit code and last words of a run, its best evaluation among them."""
+    summary: dict[str, object] = {"outcome": result.outcome.value, "reason": result.reason}
+    if curve:
+        summary["best_return"] = max(value for _, value in curve)
+    return int(not result.outcome.effects.succeeded), summary
 
 
 def _is_tried_again(result: TrialResult) -> bool:

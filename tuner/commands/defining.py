@@ -11,12 +11,11 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from note_rl.errors import NoteRLError
-from tuner.checking.environments import as_typed
 from tuner.checking.explaining import parse_overrides
 from tuner.checking.features import InChecking
 from tuner.checking.section_types import StudyConfig
 from tuner.commands.baselines import KnownConfigs
-from tuner.commands.environments import define_in_all, short_name
+from tuner.commands.features import InCommands
 from tuner.config.composing import run_config_of, with_section_defaults
 from tuner.config.kinds import written
 from tuner.config.paths import flatten
@@ -30,6 +29,7 @@ from tuner.runs.functions import ENTRY as FUNCTION_ENTRY
 from tuner.runs.functions import function_name, is_function
 from tuner.study import StudyDefinition, StudyStore, quiet_optuna
 from tuner.study.budget import check_budget
+from tuner.study.features import check_definition
 from tuner.study.sampling.samplers import (
     SamplerFactory,
     make_sampler,
@@ -44,7 +44,6 @@ from tuner.support.passwords import command_line
 from tuner.trial.messages import JsonDict
 
 _DOWNLOADED = "tuner.hub"
-_POPULATION = "population based training"
 
 
 def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -55,15 +54,11 @@ def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | 
     """
     definition, resolved = define(config, overrides, config_dir), resolve(config)
     check_workplace(resolved)
-    if definition.settings.evolution is not None:
-        _check_unused(overrides)
-    if definition.others:
-        _check_several(resolved, overrides)
+    for part in parts(InChecking):
+        part.typed(definition.settings, overrides)
     check_budget(definition)
-    if definition.environments:
-        _check_in_turn(overrides)
     _check_search(definition, resolved)
-    for one in [environment.name for environment in definition.environments] or [""]:
+    for one in definition.part_names or ("",):
         _check_ends(definition.within(one))
     _check_baselines(definition)
 
@@ -97,36 +92,8 @@ def _check_search(definition: StudyDefinition, resolved: JsonDict) -> None:
     """Makes sampler and pruner once, unless their code would have to be downloaded for that."""
     if _DOWNLOADED not in (resolved["sampler"]["_target_"], resolved["pruner"]["_target_"]):
         sampler, _ = search_parts(resolved)
+        require_objectives(sampler, len(definition.directions))
         make_sampler(sampler, definition.seed, 0, definition.space)
-
-
-def _check_unused(overrides: Sequence[str]) -> None:
-    """Refuses what a population does not ask."""
-    for part in ("sampler", "pruner"):
-        typed = [one for one in overrides if one.partition("=")[0].partition(".")[0] == part]
-        if typed:
-            raise UserError(
-                f"{typed[0]} has no meaning with study=pbt, which draws its members at random and ends none of them "
-                "early; leave it out"
-            )
-
-
-def _check_in_turn(overrides: Sequence[str]) -> None:
-    """Refuses pruners, where one was asked for: the default one is off."""
-    for key, off in (("pruner", "none"), ("study.pruning", None)):
-        typed = [one for one in overrides if one.partition("=")[0].startswith(key) and one.partition("=")[2] != off]
-        if typed:
-            raise UserError(f"{typed[0]} compares curves of one environment, and this study has several: leave it out")
-
-
-def _check_several(resolved: JsonDict, overrides: Sequence[str]) -> None:
-    """Refuses what goes by one score only, where it was asked for; by default it is off."""
-    for key, default in (("pruner", "none"), ("study.num_race_seeds", "0"), ("study.baselines", "default")):
-        typed = [one for one in overrides if one.partition("=")[0] == key and one.partition("=")[2] != default]
-        if typed:
-            raise UserError(f"{typed[0]} goes by one score, and study.metric names several objectives; leave it out")
-    with quiet_optuna():
-        require_objectives(build_node("sampler", {**resolved["sampler"], "_partial_": True}), 2)
 
 
 def _check_ends(definition: StudyDefinition) -> None:
@@ -192,10 +159,11 @@ def _settings_of_before(now: StudyDefinition, url: str, overrides: Sequence[str]
 
 
 def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> StudyDefinition:
+    known = (part.defined(config, overrides, config_dir) for part in parts(InCommands))
+    if (of_a_feature := next(filter(None, known), None)) is not None:
+        return of_a_feature
     resolved = resolve(config)
     study = resolved["study"]
-    if names := study.get("environments"):
-        return _define_in_all(config, overrides, config_dir, names)
     run_config = run_config_of(resolved)
 
     template = config.copy()
@@ -208,7 +176,7 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
     settings = StudyConfig(**study).settings()
     configs = KnownConfigs(run_config, config_dir)
     baselines = configs.baselines(settings.baselines)
-    parts = {part: describe_part(resolved[part]) for part in ("sampler", "pruner")}
+    described = {part: describe_part(resolved[part]) for part in ("sampler", "pruner")}
     found = StudyDefinition(
         name=study["name"] or _default_name(agent, run_config, study["size"], resolved["seed"]),
         config=run_config,
@@ -223,27 +191,17 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
         features=_of_features(resolved),
         facts={
             "command": command_line(["tuner", "tune", *overrides]),
-            **(parts if settings.evolution is None else {"sampler": _POPULATION, "pruner": ""}),
+            **(described if settings.search is None else {"sampler": settings.search.name, "pruner": ""}),
             **({} if _in_fixed_order(resolved["executor"]) else {BY_CHANCE: "as trials end"}),
         },
     )
+    check_definition(found)
     return replace(found, entry=FUNCTION_ENTRY, probe=None) if is_function(run_config) else found
 
 
 def _of_features(resolved: JsonDict) -> dict[str, JsonDict]:
     """The settings of features, by their group."""
     return {name: resolved[name] for part in parts(InChecking) for name in part.sections if resolved.get(name)}
-
-
-def _define_in_all(
-    config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None, names: Sequence[str]
-) -> StudyDefinition:
-    found = define_in_all(names, define, overrides, config_dir)
-    study, is_of_function = config.study, is_function(found.config)
-    world = [short_name(names), *([] if is_of_function else [found.backend])]
-    facts = {**found.facts, "command": command_line(["tuner", "tune", *as_typed(overrides)]), "pruner": ""}
-    name = study.name or _joined(found.agent, *world, study.size, config.seed)
-    return replace(found, name=name, facts=facts)
 
 
 @contextmanager
@@ -273,10 +231,11 @@ def _in_fixed_order(executor: JsonDict) -> bool:
 
 def _default_name(agent: str, config: JsonDict, size: str, seed: int) -> str:
     world = [] if is_function(config) else [config["env"]["id"], config["backend"]["name"]]
-    return _joined(agent, *world, size, seed)
+    return joined(agent, *world, size, seed)
 
 
-def _joined(*words: str | int) -> str:
+def joined(*words: str | int) -> str:
+    """The name of a study that nobody has given one; a seed of 0 is not in it."""
     *parts, seed = words
     parts += [f"seed{seed}"] if seed else []
     return re.sub(r"[^\w.=-]+", "-", "-".join(map(str, parts)))

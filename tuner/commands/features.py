@@ -1,8 +1,17 @@
 """What a feature adds to the command line."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tuner.commands.command import Command
+from tuner.features import nothing
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from tuner.study import StudyDefinition
 
 
 @dataclass(frozen=True)
@@ -11,6 +20,8 @@ class InCommands:
 
     Attributes:
         commands: Its own, each with the module that it is in. This is read for the help page: import nothing heavy.
+        defined: The study of a config, of what was typed and of the folder of groups, where that is one of the feature.
     """
 
     commands: tuple[Command, ...] = ()
+    defined: "Callable[[DictConfig, Sequence[str], str | Path | None], StudyDefinition | None]" = nothing

@@ -8,7 +8,7 @@ from tuner.commands.loading import load, no_run_or_study, study_at
 from tuner.commands.study_result import StudyResult
 from tuner.config.composing import with_section_defaults
 from tuner.errors import UserError
-from tuner.results.records import STAGES
+from tuner.results.features import all_stages
 from tuner.results.wording import join_words
 from tuner.runs.folders import has_run, written_config
 from tuner.trial.messages import JsonDict
@@ -73,11 +73,11 @@ def _run_in(folder: Path, label: str | None = None) -> NamedRun:
 def _compared_in(result: StudyResult, prefix: str) -> list[NamedRun]:
     """The runs of the winner and of the default configuration, in the last stage that has both, or else the winner."""
     summary, winner = result.summary, result.winner.label
-    where = f" in {next(iter(summary.environments))}" if summary.environments else ""
+    where = f" in {summary.part_names[0]}" if summary.part_names else ""
     names = {winner: f"{winner}, the winner", summary.default_label: summary.default_label}
     labels = {label: f"{prefix}{name}{where}" for label, name in names.items()}
     for wanted in ({winner, summary.default_label}, {winner}):
-        for stage in reversed(STAGES):
+        for stage in reversed(all_stages()):
             chosen = (run for run in summary.stage(stage) if run.label in wanted)
             told = (run.parts[0] if run.parts else run for run in chosen)  # curves are compared within one environment
             runs = [run for run in told if has_run(Path(run.folder))]

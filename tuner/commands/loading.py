@@ -7,7 +7,8 @@ from typing import Final
 from note_rl.support.spelling import nearest
 from tuner.commands.study_result import StudyResult
 from tuner.errors import UserError
-from tuner.results.records import STAGES, RunRecord, StudySummary
+from tuner.results.features import all_stages, chosen
+from tuner.results.records import RunRecord, StudySummary
 from tuner.runs.folders import CONFIG_FILE, has_run, read_config, read_run
 from tuner.runs.functions import is_function
 from tuner.runs.player import Player
@@ -46,7 +47,7 @@ def load(study: str | Path | StudyResult | None, storage: str | None, trust: tup
 def study_at(place: str) -> Path | None:
     """The folder of the study that a word on the command line names, by its folder or name; None: it names none."""
     folders = (Path(place), *([] if "/" in place else [Path("studies") / place]))
-    return next((folder for folder in folders if any((folder / stage).is_dir() for stage in STAGES)), None)
+    return next((folder for folder in folders if any((folder / stage).is_dir() for stage in all_stages())), None)
 
 
 def no_run_or_study(word: str) -> UserError:
@@ -69,7 +70,7 @@ def place_of(word: str, trust: tuple[str, ...], environment: str | None = None) 
     Args:
         word: What was typed.
         trust: Modules that a study may name.
-        environment: Which one, of a study of several; None: the first.
+        environment: Which one, where the runs of a study have parts; None: the first.
 
     Raises:
         UserError: There is no such run, or no such environment.
@@ -127,8 +128,7 @@ def _storage_of(folder: Path) -> str:
 
 
 def _winners(store: StudyStore, summary: StudySummary) -> tuple[Winner, ...]:
-    chosen = [summary.winner_label] if summary.winner_label else []
-    labels = dict.fromkeys([*chosen, *summary.front])
+    labels = chosen(summary).labels
     if summary.is_sweep:
         runs = {run.label: run for run in summary.runs if run.label in labels}
         return tuple(Winner(label, dict(runs[label].params), _config_in(runs[label])) for label in labels)

@@ -20,7 +20,6 @@ from tuner.config.composing import config_loader
 from tuner.config.declared import declared_in
 from tuner.config.overrides import to_hydra
 from tuner.config.paths import targets_in
-from tuner.config.vocabulary import as_settings
 from tuner.runs.checks import resolve
 from tuner.study.space.describing import describe_values
 from tuner.study.space.leaves import leaves_of
@@ -170,5 +169,5 @@ def _fields_in(part: str, node: JsonDict) -> tuple[dict[str, Field], dict[str, F
 
 def _as_typed(known: Field | None, attribute: Literal["range", "text", "effect", "typical"]) -> str:
     """What is known of a setting, in the words of the command line instead of Python's."""
-    words = "" if known is None else as_settings(getattr(known, attribute))
+    words = "" if known is None else getattr(known, attribute)
     return re.sub(r"\b(None|True|False)\b", lambda found: to_hydra(literal_eval(found[1])), words)

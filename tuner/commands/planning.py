@@ -41,9 +41,9 @@ def make_plan(definition: StudyDefinition, resolved: JsonDict, width: int | None
 
 
 def _measured_speed(definition: StudyDefinition, executor: Executor, folder: Path) -> Speed | None:
-    """Of a run of a few thousand steps; of several environments, of one in each."""
+    """Of a run of a few thousand steps; of runs with parts, of one of each."""
     steps_s = start_s = 0.0
-    names = [one.name for one in definition.environments] or [""]
+    names = definition.part_names or ("",)
     for number, name in enumerate(names):
         alone = definition.within(name)
         pace = measure_pace(alone, executor, folder / str(number))
@@ -56,7 +56,7 @@ def _measured_speed(definition: StudyDefinition, executor: Executor, folder: Pat
 
 def _as_far_as_there_are_trials(definition: StudyDefinition, resolved: JsonDict) -> StudyDefinition:
     """The study without the trials that a grid or a list of choices does not have."""
-    if definition.settings.evolution is not None:
+    if definition.settings.search is not None:
         return definition
     with quiet_optuna():
         factory = build_node("sampler", {**resolved["sampler"], "_partial_": True})

@@ -1,7 +1,6 @@
 """`tuner play RUN`: how good is what was learned, and what does it look like."""
 
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -13,7 +12,7 @@ from note_rl.collect.evaluation import ActingIn
 from note_rl.environments import EnvFactory, for_evaluation
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.support.threads import thread_variables
-from note_rl.training.film import FilmFile, film_writer
+from note_rl.training.film import FilmFile, film_writer, has_screen
 from tuner.commands.loading import place_of
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
@@ -40,7 +39,7 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
             f"evaluation.policy={config.evaluation.policy} and deterministic={str(config.deterministic).lower()} both "
             "say how to act: leave one of them out"
         )
-    if config.render == "human" and not _has_screen():
+    if config.render == "human" and not has_screen():
         raise UserError("render=human needs a screen, and there is none here: films are drawn without one")
     trust = trusted_modules(resolve(config).get("trust"))
     place = place_of(config.run, trust, config.environment)
@@ -81,11 +80,6 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
             raise UserError(f"{played.environment.id} has no window (render_mode human): leave render=human out")
         _film(played, None, config)
     return 0
-
-
-def _has_screen() -> bool:
-    names = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
-    return not sys.platform.startswith("linux") or any(os.environ.get(name) for name in names)
 
 
 def _acting(config: DictConfig, played: BuiltRun) -> ActingIn | None:

@@ -17,13 +17,14 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from tuner.checking.config_folders import admit_composed, admit_folder, is_of_a_run
-from tuner.checking.environments import refuse_several
 from tuner.checking.explaining import explain, first_sentence, in_words, parse_overrides
+from tuner.checking.features import InChecking
 from tuner.config.composing import RunConfig, compose, config_loader
 from tuner.config.loading import ConfigLoader
 from tuner.config.overrides import to_hydra
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
+from tuner.features import parts
 
 _MOST_ALTERNATIVES = 16  # of one sweep, checked one by one; the jobs of the others check themselves
 
@@ -81,7 +82,8 @@ def check_command(
     loader = config_loader(config_dir)
     first, *others = _without_sweeps(loader, overrides, multirun)
     for variant in (first, *others):
-        refuse_several(variant, config_name)
+        for part in parts(InChecking):
+            part.one_only(variant, config_name)
     _refuse_strange_choices(loader, overrides)
     known = _known_keys(config_name, config_dir and Path(config_dir).absolute())
     _refuse_search(config_name, first, known)

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tuner.checking.environments import in_environment
+from tuner.checking.features import typed_within
 from tuner.commands.preflight import admit_groups, compose_or_explain
 from tuner.commands.winner import TrainingConfigs
 from tuner.config.composing import config_loader, to_json
@@ -16,8 +16,9 @@ from tuner.config.overrides import to_hydra
 from tuner.config.trust import admit, refuse_lookups
 from tuner.errors import UserError
 from tuner.results.columns import rows
+from tuner.results.features import all_stages
 from tuner.results.findings import Verdict
-from tuner.results.records import STAGES, RunRecord, StudySummary
+from tuner.results.records import RunRecord, StudySummary
 from tuner.results.verdict import verdict
 from tuner.results.wording import join_words
 from tuner.runs.functions import is_function
@@ -33,12 +34,12 @@ _MOST_LISTED = 5
 
 @dataclass(frozen=True)
 class StudyResult:
-    """A study, finished or not. Of a sweep the winner is its best job; of several objectives there is a front.
+    """A study, finished or not. Of a sweep the winner is its best job; with more objectives, more is chosen.
 
     Attributes:
         summary: Everything known of it, every run included.
         folder: Its files.
-        winners: The configuration it chose; of several objectives the front, the best in score first. None yet: empty.
+        winners: What it chose, the best in score first; of one objective that is one. None yet: empty.
         trust: Modules outside of `tuner` that the study may name.
     """
 
@@ -75,7 +76,7 @@ class StudyResult:
 
     @property
     def winner(self) -> Winner:
-        """What was chosen: its label, its values by config path, its whole config; of a front the best in score.
+        """What was chosen: its label, its values by config path, its whole config; of more than one the best in score.
 
         Raises:
             UserError: Nothing is chosen yet.
@@ -124,7 +125,7 @@ class StudyResult:
 
     @property
     def others(self) -> tuple[Winner, ...]:
-        """Of several objectives, the members of the front besides the winner."""
+        """What was chosen besides the winner, where there is more than one objective."""
         return self.winners[1:]
 
     @property
@@ -162,8 +163,7 @@ class StudyResult:
         if self.summary.retrain_command:
             return self._retraining[1]
         typed = shlex.split(self.summary.study_command)[2:]
-        names = list(self.summary.environments)
-        typed = in_environment(typed, names[0]) if names else typed
+        typed = typed_within(typed, next(iter(self.summary.part_names), ""))
         refuse_lookups([*typed, *map(str, winner.values.values())], self._source)
         return tuple(TrainingConfigs(typed).overrides_for(winner.config, winner.values))
 
@@ -181,7 +181,7 @@ class StudyResult:
         Args:
             label: Of the configuration, "trial 7" or "default"; None: the winner.
             seed: Of the run to take; None: the one with the highest score.
-            environment: Which one it is of, of a study of several; None: the first.
+            environment: Which one it is of, where a run has a part in each of them; None: the first.
 
         Raises:
             UserError: There is no winner yet, no such run, no checkpoint of it, or a function was tuned.
@@ -205,7 +205,7 @@ class StudyResult:
         kept = [run for run in runs if _has_checkpoint(run)]
         if not kept:
             raise UserError(self._why_no_agent(label, seed, runs))
-        best = max(kept, key=lambda run: (run.complete, STAGES.index(run.stage), self.summary.merit(run) or 0.0))
+        best = max(kept, key=lambda run: (run.complete, all_stages().index(run.stage), self.summary.merit(run) or 0.0))
         return Path(best.folder)
 
     @property
@@ -214,8 +214,8 @@ class StudyResult:
         return any(run.label == self.winner.label and _has_checkpoint(run) for run in self._runs_in(None))
 
     def _runs_in(self, environment: str | None) -> list[RunRecord]:
-        """All runs; of a study of several environments those in one of them."""
-        names = list(self.summary.environments)
+        """All runs; of runs with parts those in one environment."""
+        names = self.summary.part_names
         if environment is not None and environment not in names:
             there = did_you_mean(environment, names) or ": it is of one environment only"
             raise UserError(f"study {self.summary.name} has no environment {environment}{there}")

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from tuner.checking.environments import as_typed, in_environment
+from tuner.checking.features import typed_again, typed_within
 from tuner.commands.defining import check_study, define, search_parts
 from tuner.commands.loading import leads_to
 from tuner.commands.planning import make_plan
@@ -24,9 +24,9 @@ from tuner.executors.building import make_executor, warm_up
 from tuner.features import parts
 from tuner.reporting import FinalTable, write_page
 from tuner.reporting.features import InReporting
+from tuner.results.features import InResults, chosen
 from tuner.results.findings import Finding
 from tuner.results.insights.failures import failed_runs
-from tuner.results.records import EVOLVE
 from tuner.runs.adaptation import write_schedule
 from tuner.runs.build import build_trackers
 from tuner.runs.checks import resolve
@@ -57,7 +57,6 @@ from tuner.support.files import atomic_write
 from tuner.support.interrupts import EXIT_INTERRUPTED
 from tuner.support.passwords import command_line
 from tuner.trackers.base import TrackerGroup
-from tuner.trial.folder import CHECKPOINT_FILE
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -86,7 +85,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     except StudyStopped as stop:
         config_dir = typed_config_dir()
         options = () if config_dir is None else ("--config-dir", str(config_dir))
-        again = escape(command_line(["tuner", "tune", *options, *as_typed(overrides)]))
+        again = escape(command_line(["tuner", "tune", *options, *typed_again(overrides)]))
         console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
         return EXIT_INTERRUPTED
     _show(result, str(config.storage.url), console, told.notes)
@@ -155,14 +154,14 @@ def typed_config_dir() -> Path | None:
 def _write_outputs(
     definition: StudyDefinition, store: StudyStore, overrides: Sequence[str], config_dir: str | Path | None
 ) -> TuneResult:
-    """Writes down how to train the winner again, two ways; of several objectives, every member of the front too.
+    """Writes down how to train the winner again, two ways; every one of them, if the study chose more than one.
 
-    Of several environments, in the first one, and a file for each of the others.
+    Of runs with parts, in the first environment, and a file for each of the others.
     """
     winner = _winner(definition, store)
     assert winner is not None, "the study came to its end"
-    names = [one.name for one in definition.environments]
-    configs = TrainingConfigs(in_environment(overrides, names[0]) if names else overrides, config_dir)
+    first, *others_there = definition.part_names or ("",)
+    configs = TrainingConfigs(typed_within(overrides, first), config_dir)
     if winner.schedule and not is_function(winner.config):
         about = f"How values change in {winner.label} of study {definition.name}. To train so, train its configuration"
         write_schedule(definition.study_folder, winner.schedule, about)
@@ -172,16 +171,17 @@ def _write_outputs(
     store.keep_fact(definition.name, "default", configs.command(default))
     folder = definition.study_folder
     summary = summarise(store, definition.name, folder, thorough=True)
-    found = (_winner(definition, store, label) for label in summary.front)
+    found = (_winner(definition, store, label) for label in chosen(summary).labels)
     others = tuple(member for member in found if member is not None and member.label != winner.label)
     for member, name in ((winner, "winner"), *((one, _file_name(one.label)) for one in (winner, *others) if others)):
         _write_experiment(definition, configs, member, name)
-    for name in names[1:]:
+    for name in others_there:
         member = replace(winner, config=definition.within(name).run_config(winner.values, definition.seed))
-        there = TrainingConfigs(in_environment(overrides, name), config_dir)
+        there = TrainingConfigs(typed_within(overrides, name), config_dir)
         _write_experiment(definition, there, member, _file_in(name))
-    if summary.static_label is not None and (static := _winner(definition, store, summary.static_label)) is not None:
-        _write_experiment(definition, configs, static, "static")
+    for name, label in (item for part in parts(InResults) for item in part.experiments(summary).items()):
+        if (beside := _winner(definition, store, label)) is not None:
+            _write_experiment(definition, configs, beside, name)
     fill_dashboard(store, summary, folder)
     return TuneResult(summary, folder, (winner, *others))
 
@@ -236,10 +236,11 @@ def _show(result: TuneResult, storage: str, console: Console, told: Container[st
     for sentence in (result.verdict.sentence, *result.verdict.details, *notes):
         console.print(escape(sentence), highlight=False)
     lines = _commands(result, storage)
-    others = [label for label in result.summary.front if label != result.summary.winner_label]
+    choice = chosen(result.summary)
+    others = [label for label in choice.labels if label != result.summary.winner_label]
     if others:
-        lines["the others of the front, in the place of winner"] = " ".join(map(_file_name, others))
-    there = list(result.summary.environments)[1:]
+        lines[f"the others of {choice.name}, in the place of winner"] = " ".join(map(_file_name, others))
+    there = result.summary.part_names[1:]
     if there:
         configs = TrainingConfigs(result.overrides, result.config_dir)
         for name in there:
@@ -256,16 +257,8 @@ def _show(result: TuneResult, storage: str, console: Console, told: Container[st
 def _commands(result: TuneResult, storage: str) -> dict[str, str]:
     """What to type next; first what the verdict advises."""
     summary = result.summary
-    whom = f"{summary.winner_label}, the best in score," if summary.front else "the winner"
-    own = next(
-        (
-            run.folder
-            for run in summary.stage(EVOLVE, summary.winner_label)
-            if (Path(run.folder) / CHECKPOINT_FILE).is_file()
-        ),
-        "",
-    )
-    where = f", in {next(iter(summary.environments))}" if summary.environments else ""
+    whom = chosen(summary).best
+    where = f", in {summary.part_names[0]}" if summary.part_names else ""
     keeps = result.verdict.finding is Finding.DEFAULT_AS_GOOD and summary.winner_label != summary.default_label
     first = {"train the default, as the verdict advises": result.default_command} if keeps else {}
     return {
@@ -274,7 +267,7 @@ def _commands(result: TuneResult, storage: str) -> dict[str, str]:
         "the same as a file": result.experiment_command,
         **{what: line for part in parts(InReporting) for what, line in part.commands(summary, result.verdict).items()},
         **({f"watch {whom.rstrip(',')}{where}": _play_command(result, storage)} if result.has_agent else {}),
-        **({"watch the population's own agent": f"tuner play {shlex.quote(own)}"} if own else {}),
+        **{what: line for part in parts(InReporting) for what, line in part.watching(summary).items()},
     }
 
 

@@ -59,7 +59,7 @@ def check_declared(config: Mapping[str, Any]) -> None:
             try:
                 known.kind(name, value)
             except SettingsError as error:
-                raise UserError(about_part(path, node, str(error))) from error
+                raise UserError(about_part(path, node, error)) from error
 
 
 def _class(path: str) -> Any:

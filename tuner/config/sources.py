@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from tuner.errors import UserError
+
 
 @dataclass(frozen=True)
 class Module:
@@ -58,7 +60,11 @@ def _find_inside(name: str, places: list[str]) -> importlib.machinery.ModuleSpec
 
 
 def parse_module(spec: importlib.machinery.ModuleSpec) -> Module | None:
-    """The module behind a spec; None if it is no Python file, or not one that can be parsed."""
+    """The module behind a spec; None if it is no Python file.
+
+    Raises:
+        UserError: It is one with a syntax error.
+    """
     if spec.origin is None or not spec.origin.endswith(".py"):
         return None
     package = spec.name if spec.submodule_search_locations is not None else spec.name.rpartition(".")[0]
@@ -66,13 +72,14 @@ def parse_module(spec: importlib.machinery.ModuleSpec) -> Module | None:
 
 
 @lru_cache(maxsize=256)
-def _parse_file(name: str, package: str, origin: str, modified_ns: int) -> Module | None:
+def _parse_file(name: str, package: str, origin: str, modified_ns: int) -> Module:
     """Cached until the file changes (`modified_ns` is part of the key)."""
     del modified_ns
     try:
         return Module(name, package, ast.parse(Path(origin).read_bytes()))
-    except SyntaxError:
-        return None  # importing it will show where, with a traceback of the user's own file
+    except SyntaxError as error:
+        line = "" if error.text is None else f": {error.text.strip()}"
+        raise UserError(f"{origin}, line {error.lineno}: {error.msg}{line}") from error
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:

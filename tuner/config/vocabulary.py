@@ -1,7 +1,7 @@
-"""What the training core refuses, said in the words of the command line.
+"""The words of the command line for what the training core refuses.
 
-Its classes keep the argument names of the manuals (`PPO=True`, `pool_size=`), which mean nothing to somebody who types
-settings. Code of the user's own that calls `set()` is answered in those names.
+Its classes keep the names of the manuals (`PPO=True`, `pool_size=`), which mean nothing to somebody who types settings.
+Code of the user's own that calls `set()` is answered in those names.
 """
 
 import re
@@ -10,83 +10,141 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from note_rl.errors import NoteRLError
+from note_rl.wording import SettingName, Vocabulary, speaking
 from tuner.config.kinds import written
 
-_FLAGS: Final = {
+_BUFFER: Final = "buffer"
+SECTIONS: Final = {
+    **dict.fromkeys(("ReplaySettings", "RolloutSettings", "SequenceSettings"), _BUFFER),
+    **dict.fromkeys(("Priority", "RolloutPriority"), f"{_BUFFER}.priority"),
+    "Hindsight": f"{_BUFFER}.hindsight",
+    "Window": f"{_BUFFER}.window",
+    **dict.fromkeys(("Settings", "Budget"), "training"),
+    "WorkerSettings": "collector",
+    "Plateau": "plateau",
+    "Adaptive": "adaptive",
+    "Distributed": "strategy",
+}
+"""By class of the training core, the section that holds its settings."""
+ELSEWHERE: Final = {
+    **{f"{part}.frame_stack": "training.frame_stack" for part, section in SECTIONS.items() if section == _BUFFER},
+    "Settings.num_envs": "env.num_envs",
+    "Settings.seed": "seed",
+    "Settings.gamma": "agent.gamma",
+    "Settings.gae_lambda": "agent.gae_lambda",
+    "Settings.criterion": "training.target_reward",
+    "Settings.trial_count": "training.reward_window",
+    "Settings.workers": "collector=pool",
+}
+CHOICES: Final = {
     "PPO": "buffer=rollout",
+    "sequences": "buffer=sequences",
     "PR": "buffer=prioritized",
     "HER": "buffer=hindsight",
-    "MARL": "training.multi_agent=true",
-    "IRL": "buffer.learned_reward=true",
     "TRL": "buffer.trajectories=true",
+    "IRL": "buffer.learned_reward=true",
+    "MARL": "training.multi_agent=true",
+    "offline": "buffer.offline=true",
+    "SoftmaxPolicy": "policy=softmax",
+    "GaussianPolicy": "policy=gaussian",
+    "SoftmaxPolicy or EpsGreedyQPolicy": "agent=dqn, ppo, a2c, trpo, acer",
+    "GaussianPolicy where it returns means and log deviations, NoisyPolicy where it returns actions": (
+        "agent=ppo_continuous, a2c_continuous, trpo_continuous, ddpg, td3, sac"
+    ),
+    "PPO with GaussianPolicy": "agent=ppo_continuous, a2c_continuous or trpo_continuous",
+    "PPO, A2C or TRPO": "agent=ppo, a2c or trpo",
+    "MADDPG": "agent=maddpg",
+    "an environment with discrete actions": "an environment with discrete actions (env=cartpole)",
+    "an environment with continuous actions": "an environment with continuous actions (env=pendulum)",
+    "hidden_sizes": "network=mlp",
+    "hidden_sizes or layers": "network=mlp or layers",
+    'Plateau(by="episodes")': "plateau=episodes",
+    "PPO and sequences": "buffer and its settings",
+    "train()": "strategy=none",
+    ": distributed_training(strategy='ddp', replicas=2) starts the others, or torchrun does": "",
+    "a MirroredStrategy": "strategy=mirrored",
+    "has update() in its place": "learns without one",
+    "train in one of its own": "use executor=local, which gives each run one of its own",
+    "gymnasium.wrappers.TimeLimit": "env.max_episode_steps",
+    "EnvPool's own arguments": "wrapper=none, and EnvPool's own arguments in env.kwargs",
 }
-_SENTENCES: Final = (
-    (r"add PPO=True to set\(\), or use (buffer=\w+)", r"use \1"),
-    (r"leave PPO=True out of set\(\), or use (buffer=\w+)", r"use \1"),
-    (r"\w+=True \((buffer=\w+)\)", r"\1"),
-    (r"expert=\.\.\. in set\(\) \((buffer\.expert)\)", r"\1"),
-    (r"add (\w+=True) to set\(\)", r"use \1"),
-    (r" (?:to|in|of) set\(\)", ""),
-    (r"\bdrop PPO\b", "use buffer=replay"),
-    (r"\bMARL and PPO\b", "MARL and PPO=True"),
-    (r"(?<![\w.])num_steps above 1\b", "buffer.num_steps above 1"),
-    (r"(?<![\w.])frame_stack above 1\b", "training.frame_stack above 1"),
-    (r"(?<![\w.])(train_freq|learning_starts)(?==\d)", r"buffer.\1"),
-    (r"(?<![\w.])num_envs(?==\d)", "env.num_envs"),
-    (r"such as batch=(\d+)", r"such as buffer.batch_size=\1"),
-    (r"rollout_steps, update_steps, num_envs", "buffer.num_steps, env.num_envs"),
-)
-_NAMES: Final = {
-    "batch/batch_size": "buffer.batch_size",
-    "pool_size/capacity": "buffer.capacity",
-    "pool_size": "buffer.capacity",
-    "update_steps/num_env_steps": "buffer.num_env_steps",
-    "update_steps/target_update_env_steps": "buffer.target_update_env_steps",
-    "update_batches": "buffer.target_update_interval",
-    "update_steps": "buffer.target_update_env_steps",
-    "rollout_steps": "buffer.num_steps",
-    "num_updates": "buffer.gradient_steps",
-    "normalise_obs": "training.normalise_obs",
-}
-_FLAG: Final = re.compile(rf"\b(?:({'|'.join(_FLAGS)})=True|(PR|HER|MARL|IRL|TRL))\b(?![=(])")
-_NAME: Final = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, _NAMES))})\b")
-_OUT_OF_RANGE: Final = re.compile(r"(\w+) (must|is) (.+?), got (.+?)(; .*)?", re.DOTALL)
+"""What is typed for a switch of set(), a class or a method of Python."""
 
 
-def as_settings(message: str) -> str:
-    """A message of the training core with settings in the place of arguments of set()."""
-    for pattern, words in _SENTENCES:
-        message = re.sub(pattern, words, message)
-    message = _FLAG.sub(lambda found: _FLAGS[found[1] or found[2]], message)
-    return _NAME.sub(lambda found: _NAMES[found[1]], message)
+class CommandLine(Vocabulary):
+    """Paths of settings, and choices of groups.
+
+    Args:
+        path: Of the part of the configuration that is being made: what belongs to no part is looked for there.
+        node: Its settings.
+    """
+
+    def __init__(self, path: str = "", node: Mapping[str, Any] | None = None) -> None:
+        self._path, self._node = path, node or {}
+
+    def name(self, setting: SettingName) -> str:
+        """Its path; without one, its name."""
+        return self._path_of(setting) or setting.name
+
+    def at(self, setting: SettingName, value: Any) -> str:
+        """What is typed."""
+        name = self.name(setting)
+        return name if setting.argument in CHOICES else f"{name}={written(value)}"
+
+    def add(self, setting: SettingName) -> str:
+        """What to type."""
+        return f"use {self.name(setting)}"
+
+    def leave_out(self, setting: SettingName) -> str:
+        """What to type in place of a choice, or not to type."""
+        name = self.name(setting)
+        group, is_choice, _ = name.partition("=")
+        return f"use {group}=replay" if is_choice and group == _BUFFER else f"leave {name} out"
+
+    def choice(self, name: str) -> str:
+        """What is typed for it."""
+        return CHOICES.get(name, name)
+
+    def out_of_range(self, setting: SettingName, rule: str, value: Any, hint: str) -> str:
+        """The setting and its value as they are typed."""
+        path = self._path_of(setting)
+        if path is None:
+            return super().out_of_range(setting, rule, value, hint)
+        typed = self._node.get(setting.name, value)  # of a list, all of it
+        return f"{path}={written(typed)} is not possible: it must {rule}{hint}"
+
+    def _path_of(self, setting: SettingName) -> str | None:
+        if setting.argument in CHOICES:
+            return CHOICES[setting.argument]
+        if setting.part in SECTIONS:
+            return ELSEWHERE.get(f"{setting.part}.{setting.name}", f"{SECTIONS[setting.part]}.{setting.name}")
+        return f"{self._path}.{setting.name}" if setting.name.partition(".")[0] in self._node else None
 
 
-def about_part(path: str, node: Mapping[str, Any], message: str) -> str:
-    """What a part of the configuration refuses, with the setting and its value as they are typed.
+def about_part(path: str, node: Mapping[str, Any], error: Exception) -> str:
+    """What a part of the configuration refuses, with its settings and their values as they are typed.
 
     Args:
         path: Of the part.
         node: Its settings.
-        message: As its class says it: `batch_size must be at least 1, got 0`.
+        error: As its class raised it.
     """
-    found = _OUT_OF_RANGE.fullmatch(message)
-    if found is not None and found[1] in node:
-        name, verb, rule, _, hint = found.groups()
-        return f"{path}.{name}={written(node[name])} is not possible: it {verb} {rule}{hint or ''}"
-    named = re.match(r"(\w+)=", message)
-    if named is not None and named[1] in node:
-        return f"{path}.{message}"
-    said = as_settings(message)
-    return said if re.search(rf"\b{re.escape(path)}[.=]", said) else f"{path}: {said}"
+    said = error.said(CommandLine(path, node)) if isinstance(error, NoteRLError) else str(error)
+    first = re.match(r"\w*", said)
+    if first is not None and first[0] in node and f"{path}." not in said:
+        return f"{path}.{said}"
+    return said if f"{path}." in said or f"{path}=" in said else f"{path}: {said}"
 
 
 @contextmanager
 def speaking_of_settings() -> Iterator[None]:
-    """What the training core refuses inside is said of settings."""
+    """What the training core says and refuses inside is said of settings."""
+    words = CommandLine()
     try:
-        yield
+        with speaking(words):
+            yield
     except NoteRLError as error:
-        said = as_settings(str(error))
+        said = error.said(words)
         if said == str(error):
             raise
         raise type(error)(said) from error

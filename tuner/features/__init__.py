@@ -12,6 +12,9 @@ from typing import Any, Final, TypeVar, cast
 FEATURES: Final = (
     "ablation",
     "interactions",
+    "objectives",
+    "environments",
+    "population",
 )
 """A line for each, in the order in which they are shown."""
 

@@ -1,6 +1,6 @@
 """What a feature adds to the page and to what is printed of a study."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from rich.console import RenderableType
@@ -18,14 +18,24 @@ class InReporting:
 
     Attributes:
         figures: By id of its place in the page.
+        result_figures: The same, of what came out.
+        result_sections: Of the page, behind the comparison of winner and default.
+        test_tables: Printed behind that of the test runs.
+        search: Sections of the page in place of those about the search, given its figures.
         search_sections: Of the page, before those of the search.
         parameter_sections: Of the page, behind the importances of parameters.
         printed: By `tuner report`, behind the verdict; text is printed as it is.
         commands: What to type next, printed behind the study: for what -> command line.
+        watching: The same, to watch an agent.
     """
 
-    figures: Callable[[StudySummary], Mapping[str, JsonDict]] = nothing
+    figures: Callable[[StudySummary], Mapping[str, JsonDict | None]] = nothing
+    result_figures: Callable[[StudySummary], Mapping[str, JsonDict]] = nothing
+    result_sections: Callable[[StudySummary, Verdict], Iterable[Html]] = nothing
+    test_tables: Callable[[StudySummary], Iterable[RenderableType]] = nothing
+    search: Callable[[StudySummary, Container[str]], Iterable[Html]] = nothing
     search_sections: Callable[[StudySummary, Verdict], Iterable[Html]] = nothing
     parameter_sections: Callable[[StudySummary, Verdict], Iterable[Html]] = nothing
     printed: Callable[[StudySummary], Iterable[RenderableType]] = nothing
     commands: Callable[[StudySummary, Verdict], Mapping[str, str]] = nothing
+    watching: Callable[[StudySummary], Mapping[str, str]] = nothing

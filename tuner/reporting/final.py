@@ -10,7 +10,9 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from tuner.reporting.environment_table import environment_table
+from tuner.features import parts
+from tuner.reporting.features import InReporting
+from tuner.results.features import chosen
 from tuner.results.findings import estimate
 from tuner.results.insights.targets import reached_in_words, targets_of
 from tuner.results.records import CONFIRM, RACE, TEST, RunRecord, StudySummary
@@ -29,31 +31,30 @@ class FinalTable:
     summary: StudySummary
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        parts: list[RenderableType] = []
+        tables: list[RenderableType] = []
         best = best_trials(self.summary, TOP)
         if best:
-            parts.append(_widest(self.summary, best, console, options))
+            tables.append(_widest(self.summary, best, console, options))
         if self.summary.stage(TEST):
-            parts.append(_test_table(self.summary))
-            if self.summary.environments:
-                parts.append(environment_table(self.summary))
+            tables.append(_test_table(self.summary))
+            tables += [table for part in parts(InReporting) for table in part.test_tables(self.summary)]
         failed = [run for run in self.summary.runs if run.failed]
         if failed:
-            parts.append(_failures(failed))
-        for part in parts:
-            yield part
+            tables.append(_failures(failed))
+        for table in tables:
+            yield table
             yield ""
 
 
 def best_trials(summary: StudySummary, top: int) -> list[RunRecord]:
-    """The best complete screening trials, the winner or the front first whatever their screening scores."""
+    """The best complete screening trials, what the study chose first, whatever their screening scores."""
     complete = [run for run in summary.stage(summary.first_stage) if run.complete]
     complete.sort(key=lambda run: (not _is_chosen(summary, run), -(summary.merit(run) or 0.0), run.number))
     return complete[:top]
 
 
 def _is_chosen(summary: StudySummary, run: RunRecord) -> bool:
-    return run.label in (summary.front or (summary.winner_label,))
+    return run.label in chosen(summary).labels
 
 
 def _widest(
@@ -67,19 +68,13 @@ def _widest(
         if Measurement.get(console, options, table).maximum < options.max_width or shown == 0:
             break
     names = short_names(paths)
-    remarks = [f"* {_star(summary)}"] if _is_chosen(summary, best[0]) else []
+    remarks = [f"* {chosen(summary).mark}"] if _is_chosen(summary, best[0]) else []
     lines = []
     if shown < len(paths):
         remarks.append(f"no room for {join_words(names[path] for path in paths[shown:])}")
         one = next((run for run in best if run.label == summary.winner_label), best[0])
         lines.append(Text(f" {one.label}: {describe_params(one.params, summary.weights, limit=len(paths))}"))
     return Group(table, Text(" " + "; ".join(remarks), style="dim"), *lines) if remarks else table
-
-
-def _star(summary: StudySummary) -> str:
-    if not summary.front:
-        return "the winner"
-    return "not beaten by any other in all objectives" if summary.is_sweep else "unbeaten among those confirmed"
 
 
 def _trial_table(summary: StudySummary, best: Sequence[RunRecord], paths: Sequence[str]) -> Table:
@@ -120,7 +115,7 @@ def _test_table(summary: StudySummary) -> Table:
     for label in dict.fromkeys(run.label for run in summary.stage(TEST)):
         runs = summary.stage(TEST, label)
         scores = [run.score for run in runs if run.score is not None]
-        name = Text(label + (" *" if label in (summary.front or (summary.winner_label,)) else ""))
+        name = Text(label + (" *" if label in chosen(summary).labels else ""))
         measured = [[run.scores[other.name] for run in runs if other.name in run.scores] for other in summary.others]
         others = [_mean(column) for column in measured]
         others += [reached_in_words(target, runs) for target in targets]

@@ -11,19 +11,15 @@ from tuner.features import parts
 from tuner.reporting.embedding import as_packed_script, as_script_data, packed_figures
 from tuner.reporting.features import InReporting
 from tuner.reporting.figures import parameters as parameter_figures
-from tuner.reporting.figures import population as population_figures
 from tuner.reporting.figures import scores as figures
 from tuner.reporting.figures import study as study_figures
 from tuner.reporting.markup import Html, join, tag
 from tuner.reporting.sections import effort as effort_sections
-from tuner.reporting.sections import front as front_section
 from tuner.reporting.sections import parameters as parameter_sections
-from tuner.reporting.sections import population as population_section
 from tuner.reporting.sections import results as sections
-from tuner.reporting.sections.environments import environments_section
 from tuner.results.columns import trials_csv
 from tuner.results.findings import Verdict
-from tuner.results.records import EVOLVE, StudySummary
+from tuner.results.records import StudySummary
 from tuner.results.summary_json import summary_to_json
 from tuner.results.verdict import verdict
 from tuner.results.wording import describe_subject
@@ -104,17 +100,13 @@ def make_figures(summary: StudySummary, found: Verdict) -> dict[str, JsonDict]:
     """Id of its place in the page -> figure; those that there is nothing to draw for are left out."""
     drawings = {
         "comparison-figure": figures.comparison_figure(summary, found) if found.winner else None,
-        "front-figure": study_figures.front_figure(summary),
+        **{name: drawing for part in parts(InReporting) for name, drawing in part.result_figures(summary).items()},
         "history-figure": figures.history_figure(summary),
         "curves-figure": figures.curves_figure(summary),
         "parallel-figure": study_figures.parallel_figure(summary),
         "expected-figure": study_figures.expected_figure(summary),
         **{name: drawing for part in parts(InReporting) for name, drawing in part.figures(summary).items()},
-        "tree-figure": population_figures.tree_figure(summary),
-        "replay-figure": population_figures.replay_figure(summary) if summary.stage(EVOLVE) else None,
     }
-    values = population_figures.value_figures(summary).values()
-    drawings |= {population_section.value_name(number): figure for number, figure in enumerate(values)}
     if not parameter_sections.importance_missing(summary):
         drawings["importance-figure"] = parameter_figures.importance_figure(summary)
         drawings["importance-time-figure"] = study_figures.importance_time_figure(summary)
@@ -124,13 +116,12 @@ def make_figures(summary: StudySummary, found: Verdict) -> dict[str, JsonDict]:
 
 
 def _main(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) -> Html:
-    one_winner = not summary.others and not summary.is_sweep
-    parts = [
+    one_score = not summary.others and not summary.is_sweep
+    body = [
         sections.header(summary),
         sections.verdict_section(found),
-        sections.comparison_section(summary, found) if one_winner else "",
-        environments_section(summary) if summary.environments else "",
-        front_section.front_section(summary) if summary.others else "",
+        sections.comparison_section(summary, found) if one_score else "",
+        *(section for part in parts(InReporting) for section in part.result_sections(summary, found)),
         *_searched(summary, found, drawings),
         sections.trials_section(summary),
         effort_sections.failures_section(summary),
@@ -139,13 +130,13 @@ def _main(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) 
         effort_sections.about_section(summary),
         effort_sections.footer(),
     ]
-    return tag("main", join(parts))
+    return tag("main", join(body))
 
 
 def _searched(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) -> list[Html]:
     """What was tried, and what is to be learned from it."""
-    if summary.stage(EVOLVE):
-        return [population_section.population_section(summary, drawings)]
+    if own := [section for part in parts(InReporting) for section in part.search(summary, drawings)]:
+        return own
     return [
         *(section for part in parts(InReporting) for section in part.search_sections(summary, found)),
         parameter_sections.safe_ranges_section(summary),

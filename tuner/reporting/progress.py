@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tuner.results.features import stages_behind
+from tuner.results.features import all_stages, first_stages, stages_behind
 from tuner.results.findings import Estimate, estimate
-from tuner.results.records import EVOLVE, SCREEN, STAGES, RunRecord
+from tuner.results.records import SCREEN, RunRecord
 from tuner.results.wording import join_words
 from tuner.trial.messages import Outcome
 
@@ -97,14 +97,11 @@ class StudyProgress:
         return f"{self.best.mean}{interval} ({self.best_label}, {seeds})"
 
 
-_DRAWING = (SCREEN, EVOLVE)
-
-
 class StudyTally:
     """Counts the runs of a study as they end. Taking one in costs the same, however many there are already."""
 
     def __init__(self) -> None:
-        self._newest_first = (*stages_behind(), *reversed(STAGES))
+        self._newest_first = (*stages_behind(), *reversed(all_stages()))
         self._stages = {
             stage: _StageTally(_Best() if stage == SCREEN else _BestOverSeeds()) for stage in self._newest_first
         }
@@ -119,7 +116,7 @@ class StudyTally:
         stage.add(run)
         if run.failed:
             self._failures[run.outcome] += 1
-        elif run.stage in _DRAWING:
+        elif run.stage in first_stages():
             self._screened.add(run.seconds)
         if run.complete or (run.descent is not None and not run.failed):
             self._complete.add(run.seconds / (run.used or 1.0))
@@ -170,7 +167,7 @@ class StudyTally:
         full = self._complete.value
         screened = self._screened.value if self._screened.count else full
         work = sum(
-            max(0, total - len(self._stages[stage].numbers)) * (screened if stage in _DRAWING else full)
+            max(0, total - len(self._stages[stage].numbers)) * (screened if stage in first_stages() else full)
             for stage, total in schedule.totals.items()
         )
         begun = sum((run.progress or 0.0) * full for run in running)

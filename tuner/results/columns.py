@@ -6,7 +6,7 @@ from operator import attrgetter
 from tuner.features import parts
 from tuner.results.csv_text import csv_text
 from tuner.results.features import Cells, InResults, RunColumn, ShownIn
-from tuner.results.records import CONFIRM, DESCENT, RACE, TEST, RunRecord, Scalar, StudySummary
+from tuner.results.records import CONFIRM, RACE, TEST, RunRecord, Scalar, StudySummary
 from tuner.results.statistics import iqm
 
 _FILE, _PAGE, _TRACKER = ShownIn
@@ -32,7 +32,7 @@ def trials_csv(summary: StudySummary) -> str:
 def _all(summary: StudySummary) -> list[RunColumn]:
     runs, everywhere = summary.runs, _FILE | _PAGE | _TRACKER
     measures = dict.fromkeys(name for run in runs for name in run.scores)
-    descent = DESCENT if any(run.descent for run in runs) else ()
+    own = [column for part in parts(InResults) for column in part.columns(summary)]
     later = [stage for stage in (RACE, CONFIRM, TEST) if summary.stage(stage)]
     paths = dict.fromkeys(path for run in runs for path in run.params)
     return [
@@ -40,11 +40,10 @@ def _all(summary: StudySummary) -> list[RunColumn]:
         _field("number", everywhere, cells=Cells.TRIAL),
         _field("label", _FILE | _TRACKER, "configuration"),
         _field("seed", _FILE | _TRACKER),
-        *(RunColumn(name, partial(_of_descent, name), _FILE | _PAGE) for name in descent),
+        *(column for column in own if column.says_which),
         RunColumn("outcome", _outcome, everywhere, cells=Cells.OUTCOME),
         _field("value", everywhere, "score"),
-        *(column for part in parts(InResults) for column in part.columns(summary)),
-        *(RunColumn(name, partial(_in_environment, name), _FILE) for name in summary.environments),
+        *(column for column in own if not column.says_which),
         *(RunColumn(name, partial(_measured, name), _FILE) for name in measures),
         *(RunColumn(other.name, partial(_measured, other.name), _PAGE | _TRACKER) for other in summary.others),
         *(RunColumn(stage, partial(_in_stage, summary, stage), _PAGE) for stage in later),
@@ -62,15 +61,6 @@ def _field(name: str, shown_in: ShownIn, title: str = "", cells: Cells = Cells.P
 
 def _outcome(run: RunRecord) -> Scalar:
     return "running" if run.outcome is None else run.outcome.value
-
-
-def _of_descent(name: str, run: RunRecord) -> Scalar:
-    found: Scalar = getattr(run.descent, name, None)
-    return found
-
-
-def _in_environment(name: str, run: RunRecord) -> Scalar:
-    return next((part.value for part in run.parts if part.environment == name), None)
 
 
 def _measured(name: str, run: RunRecord) -> Scalar:

@@ -1,12 +1,15 @@
 """What a feature adds to the results of a study."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
 from typing import Any
 
 from tuner.features import nothing, parts
-from tuner.results.records import Fact, RunRecord, Scalar, StudySummary
+from tuner.results.findings import Verdict
+from tuner.results.protocol import Search, StudySettings
+from tuner.results.records import LATER_STAGES, SCREEN, Fact, RunRecord, Scalar, StudySummary
+from tuner.trial.messages import JsonDict
 
 
 class ShownIn(Flag):
@@ -41,6 +44,7 @@ class RunColumn:
         shown_in: Those that have it.
         title: Its name where people read it; empty: the same.
         cells: What they hold.
+        says_which: Whether it says which run it is, and so stands before the outcome.
     """
 
     name: str
@@ -48,6 +52,7 @@ class RunColumn:
     shown_in: ShownIn = ~ShownIn(0)
     title: str = ""
     cells: Cells = Cells.PLAIN
+    says_which: bool = False
 
     @property
     def heading(self) -> str:
@@ -56,20 +61,76 @@ class RunColumn:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """What a study has chosen, and what that is called where people read of it.
+
+    Attributes:
+        labels: Of configurations, the winner first; none while nothing is chosen.
+        name: All of it.
+        mark: What it means that one of them is marked.
+        member: One of them.
+        best: The winner among them.
+        remark: About the winner, behind which its command line stands; empty: there is nothing to say.
+    """
+
+    labels: tuple[str, ...]
+    name: str = "the winner"
+    mark: str = "the winner"
+    member: str = "The winner of the study."
+    best: str = "the winner"
+    remark: str = ""
+
+
+@dataclass(frozen=True)
 class InResults:
     """What a feature adds to the results of a study.
 
     Attributes:
         facts: What a study knows by it.
+        search: Makes what draws configurations in place of screening, of settings of the study that say so.
+        first_stages: In place of screening.
+        sizes: Of a study, by what they are called: what the storage calls them.
         stages: Of runs behind the study, which are no part of its result.
+        experiments: Labels of configurations that are written down beside the winner, by the name of the file.
         columns: Of the tables of runs, behind the score.
-        sentences: Behind those of the verdict on the winner.
+        preface: Sentences before the details of any verdict.
+        sentences: Among the details of the verdict on the winner.
+        warnings: Sentences behind that of the verdict on the winner.
+        check: Refuses sizes of a study that do not fit together, by a `UserError`.
+        choice: What a study has chosen, where that is not one winner.
+        verdict: In place of that on a winner, where the study is of another kind.
+        special: What a study is that has no one winner for one environment by one score, in words; empty: it has one.
     """
 
     facts: tuple[Fact[Any], ...] = ()
+    search: Callable[[JsonDict], Search | None] = nothing
+    first_stages: tuple[str, ...] = ()
+    sizes: Mapping[str, str] = field(default_factory=dict)
     stages: tuple[str, ...] = ()
+    experiments: Callable[[StudySummary], Mapping[str, str]] = nothing
     columns: Callable[[StudySummary], Iterable[RunColumn]] = nothing
+    preface: Callable[[StudySummary], Iterable[str]] = nothing
     sentences: Callable[[StudySummary], Iterable[str]] = nothing
+    warnings: Callable[[StudySummary], Iterable[str]] = nothing
+    check: Callable[[StudySettings], object] = nothing
+    choice: Callable[[StudySummary], Choice | None] = nothing
+    verdict: Callable[[StudySummary], Verdict | None] = nothing
+    special: Callable[[StudySummary], str] = nothing
+
+
+def first_stages() -> tuple[str, ...]:
+    """The stages in which configurations are drawn."""
+    return (SCREEN, *(stage for part in parts(InResults) for stage in part.first_stages))
+
+
+def all_stages() -> tuple[str, ...]:
+    """The stages of studies, in their order."""
+    return (*first_stages(), *LATER_STAGES)
+
+
+def search_of(settings: JsonDict | None) -> Search | None:
+    """What draws configurations in place of screening."""
+    return next(filter(None, (part.search(settings) for part in parts(InResults) if settings is not None)), None)
 
 
 def all_facts() -> Iterator[Fact[Any]]:
@@ -80,3 +141,24 @@ def all_facts() -> Iterator[Fact[Any]]:
 def stages_behind() -> tuple[str, ...]:
     """The stages behind a study, of all features."""
     return tuple(stage for part in parts(InResults) for stage in part.stages)
+
+
+def check_settings(settings: StudySettings) -> None:
+    """Refuses what a feature makes of them.
+
+    Raises:
+        UserError: Some of them do not fit together.
+    """
+    for part in parts(InResults):
+        part.check(settings)
+
+
+def chosen(summary: StudySummary) -> Choice:
+    """What a study has chosen."""
+    found = next(filter(None, (part.choice(summary) for part in parts(InResults))), None)
+    return found or Choice(() if summary.winner_label is None else (summary.winner_label,))
+
+
+def special(summary: StudySummary) -> str:
+    """Why a study has no one winner for one environment by one score; empty: it has one, if it has come so far."""
+    return next(filter(None, (part.special(summary) for part in parts(InResults))), "")

@@ -7,7 +7,7 @@ the part of a curve up to a rung in the same way for every run, so that pruners 
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,9 @@ from tuner.support.names import did_you_mean
 FloatArray = NDArray[np.float64]
 Curve = Sequence[tuple[float, float]]
 """(fraction of the step budget, value) in order of the fraction."""
+
+Rescale = Callable[[str, Curve], Curve]
+"""The curve of a part of a run, given its name, as what is scored."""
 
 STEP_TOLERANCE = 1e-9
 """Fractions closer than this are the same point of the grid."""
@@ -38,6 +41,12 @@ def missing_points(steps: Iterable[float], num_points: int, until: int | None = 
     """
     there = {math.ceil((step - STEP_TOLERANCE) * num_points) for step in steps}
     return [point for point in range(1, (num_points if until is None else until) + 1) if point not in there]
+
+
+def as_it_is(part: str, curve: Curve) -> Curve:
+    """Runs are scored by what they report."""
+    del part
+    return curve
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median_high, median_low
+from typing import Protocol
 
 import numpy as np
 
 from tuner.errors import UserError
-from tuner.results.evolution import Evolution
 from tuner.results.objective import Metric, Timing
-from tuner.results.records import CONFIRM, EVOLVE, RACE, SCREEN, TEST, RunRecord
+from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord
 from tuner.results.selection import AGGREGATES
 from tuner.results.statistics import spearman, spearman_bound
 
@@ -25,7 +25,8 @@ DEFAULT_BASELINE = "default"
 STREAMS = ("tune", "select", "test")
 """The seed streams: of screening and race, confirmation, and test."""
 
-_STREAM_OF_STAGE = {SCREEN: "tune", EVOLVE: "tune", RACE: "tune", CONFIRM: "select", TEST: "test"}
+_STREAM_OF_STAGE = {CONFIRM: "select", TEST: "test"}
+"""All others have the seeds that configurations are tuned on."""
 _MOST_RACED = 8
 _SAMPLER_KEY = len(STREAMS)
 DRAWS = 2**29
@@ -58,7 +59,7 @@ def seed_stream(study_seed: int, stream: str, count: int) -> tuple[int, ...]:
 def stage_seeds(study_seed: int, stage: str, count: int) -> tuple[int, ...]:
     """The seeds on which a stage runs each configuration; the race takes those that follow the screening seed."""
     num_before = 1 if stage == RACE else 0
-    return seed_stream(study_seed, _STREAM_OF_STAGE[stage], num_before + count)[num_before:]
+    return seed_stream(study_seed, _STREAM_OF_STAGE.get(stage, "tune"), num_before + count)[num_before:]
 
 
 def sampler_seed(study_seed: int, num_trials: int, name: str = "") -> int:
@@ -94,6 +95,7 @@ class Pruning:
 
     def __post_init__(self) -> None:
         """Refuses what makes no rung."""
+        object.__setattr__(self, "rungs", tuple(self.rungs))
         for rung in self.rungs:
             if not 0.0 < rung < 1.0:
                 raise UserError(f"study.pruning.rungs: {rung:g} must be a fraction of the step budget between 0 and 1")
@@ -113,13 +115,10 @@ _INSTEAD = {"num_race": "; study.num_race_seeds=0 for no race, study.num_race=nu
 
 
 @dataclass(frozen=True)
-class StudySettings:
-    """How large a study is and how it judges.
+class StudySizes:
+    """How large a study is: what is typed of it as it is meant.
 
     Attributes:
-        metric: Name of the metric, see `tuner.results.objective`.
-        others: Names of further objectives. With any, the study has a front in place of a winner; nothing is raced and
-            nothing is pruned, as these go by one score.
         num_trials: Configurations screened: a total, not more on top of what there is.
         num_race: Best configurations that are raced; None: the square root of their number, but no more than 8 and no
             fewer than are confirmed.
@@ -127,55 +126,58 @@ class StudySettings:
         num_candidates: Best configurations that are confirmed.
         num_select_seeds: Fresh seeds on which each candidate is confirmed.
         num_test_seeds: Untouched seeds on which the winner, the default configuration and baselines are compared.
-        baselines: Names of known configurations that the winner is compared with besides the default one.
         over_seeds: How scores over seeds decide in race and confirmation: mean, or worst (the worst seed counts).
         retries: How often a run that crashed is continued from its last checkpoint.
         max_failures: So many failures in a row end the study.
-        budget_s: Seconds that the study may take; None: as long as it takes. Screening ends when no more than what must
-            follow it still fits.
-        max_env_steps: Environment steps that all its runs may take, likewise.
         steps_per_second: Environment steps of one run per second that `plan=true` reckons with; None: as measured.
-        pruning: When a run may be ended early.
-        evolution: How a population of `num_trials` members evolves in place of screening; None: it does not.
     """
 
-    metric: str = "mixed"
-    others: tuple[str, ...] = ()
     num_trials: int = 24
     num_race: int | None = None
     num_race_seeds: int = 0
     num_candidates: int = 3
     num_select_seeds: int = 2
     num_test_seeds: int = 5
-    baselines: tuple[str, ...] = ()
     over_seeds: str = "mean"
     retries: int = 1
     max_failures: int = 5
+    steps_per_second: float | None = None
+
+
+@dataclass(frozen=True)
+class StudySettings(StudySizes):
+    """How large a study is and how it judges.
+
+    Attributes:
+        metric: Name of the metric, see `tuner.results.objective`.
+        others: Names of further objectives. With any, nothing is raced and nothing is pruned, as these go by one score.
+        baselines: Names of known configurations that the winner is compared with besides the default one.
+        budget_s: Seconds that the study may take; None: as long as it takes. Screening ends when no more than what must
+            follow it still fits.
+        max_env_steps: Environment steps that all its runs may take, likewise.
+        pruning: When a run may be ended early.
+        search: What draws configurations in place of screening; None: nothing.
+    """
+
+    metric: str = "mixed"
+    others: tuple[str, ...] = ()
+    baselines: tuple[str, ...] = ()
     budget_s: float | None = None
     max_env_steps: int | None = None
-    steps_per_second: float | None = None
     pruning: Pruning = Pruning()
-    evolution: Evolution | None = None
+    search: "Search | None" = None
 
     def __post_init__(self) -> None:
         """Refuses counts that make no study."""
         self._check_counts()
         self._check_bounds()
-        if self.evolution is not None:
-            self.evolution.check_size(self.num_trials)
-            if self.others or self.num_race_seeds:
-                key = "study.metric with several objectives" if self.others else "study.num_race_seeds"
-                raise UserError(f"{key} has no meaning with study.evolution: a population is compared by one score")
+        if self.search is not None:
+            self.search.check(self)
 
     def _check_bounds(self) -> None:
         for name, bound in (("budget", self.budget_s), ("max_env_steps", self.max_env_steps)):
             if bound is not None and not 0 < bound < math.inf:
                 raise UserError(f"study.{name}={bound:g} must be above 0, or null for no such bound")
-            if bound is not None and self.evolution is not None:
-                raise UserError(
-                    f"study.{name} ends a search that may end anywhere, and study=pbt has its members and their "
-                    "steps: leave it out, or set study.num_trials and training.total_steps"
-                )
 
     def _check_counts(self) -> None:
         for name, minimum in (
@@ -198,10 +200,6 @@ class StudySettings:
             raise UserError(f"study.steps_per_second={self.steps_per_second} must be above 0, or null")
         if self.over_seeds not in AGGREGATES:
             raise UserError(f"study.over_seeds={self.over_seeds} must be {' or '.join(AGGREGATES)}")
-        if self.others and self.num_race_seeds:
-            raise UserError("study.num_race_seeds must be 0 with several objectives: a race goes by one score")
-        if self.others and self.baselines:
-            raise UserError("study.baselines goes by one score, and study.metric names several: leave it out")
         if self.num_race is not None and self.num_race_seeds and self.num_race < self.num_candidates:
             raise UserError(
                 f"study.num_race={self.num_race} must not be below study.num_candidates={self.num_candidates}: "
@@ -273,12 +271,14 @@ class StagePlan:
         num_configurations: Different configurations.
         seeds: Seeds each of them runs on.
         env_steps: Environment steps in all, if nothing is pruned.
+        what: Is run in it, in words; empty: as a stage of that name always is.
     """
 
     stage: str
     num_configurations: int
     seeds: tuple[int, ...]
     env_steps: int
+    what: str = ""
 
     @property
     def num_runs(self) -> int:
@@ -286,11 +286,37 @@ class StagePlan:
         return self.num_configurations * len(self.seeds)
 
 
+class Search(Protocol):
+    """What draws the configurations of a study in place of screening."""
+
+    @property
+    def stage(self) -> str:
+        """In which it does."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """As people call it."""
+        ...
+
+    def check(self, settings: StudySettings) -> None:
+        """Refuses sizes of a study that it has no use for, by a `UserError`."""
+        ...
+
+    def sizes(self, num_trials: int) -> dict[str, int]:
+        """Its sizes, as the storage keeps them."""
+        ...
+
+    def plan(self, settings: StudySettings, study_seed: int, total_steps: int) -> tuple[StagePlan, ...]:
+        """What the study does, stage by stage."""
+        ...
+
+
 def plan_stages(settings: StudySettings, study_seed: int, total_steps: int) -> tuple[StagePlan, ...]:
     """What a study will do, stage by stage."""
     confirmed = min(settings.num_candidates, settings.num_trials)
-    if settings.evolution is not None:
-        return plan_evolution(settings, study_seed, total_steps)
+    if settings.search is not None:
+        return settings.search.plan(settings, study_seed, total_steps)
     sizes = {
         SCREEN: (settings.num_trials, 1),
         **({RACE: (settings.num_raced, settings.num_race_seeds)} if settings.num_raced else {}),
@@ -300,20 +326,6 @@ def plan_stages(settings: StudySettings, study_seed: int, total_steps: int) -> t
     return tuple(
         StagePlan(stage, configurations, stage_seeds(study_seed, stage, seeds), configurations * seeds * total_steps)
         for stage, (configurations, seeds) in sizes.items()
-    )
-
-
-def plan_evolution(settings: StudySettings, study_seed: int, total_steps: int) -> tuple[StagePlan, ...]:
-    """What a study does in which a population evolves: its members together train as long as whole runs of all do."""
-    assert settings.evolution is not None
-    members, candidates = settings.num_trials, 2 * settings.num_candidates
-    seeds = stage_seeds(study_seed, EVOLVE, members)
-    evolve = StagePlan(EVOLVE, settings.evolution.generations, seeds, members * total_steps)
-    tested = 3 + len(settings.baselines)
-    later = {CONFIRM: (candidates, settings.num_select_seeds), TEST: (tested, settings.num_test_seeds)}
-    return evolve, *(
-        StagePlan(stage, count, stage_seeds(study_seed, stage, seeds), count * seeds * total_steps)
-        for stage, (count, seeds) in later.items()
     )
 
 

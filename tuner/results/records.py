@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar, cast
 
-from tuner.results.scales import ScoreScale
 from tuner.trial.messages import Outcome
 
 Scalar = bool | int | float | str | None
@@ -19,13 +18,10 @@ Scalar = bool | int | float | str | None
 T = TypeVar("T")
 
 SCREEN: Final = "screen"
-EVOLVE: Final = "evolve"
-"""In place of screening: a population that is compared, copied and changed while it trains."""
 RACE: Final = "race"
 CONFIRM: Final = "confirm"
 TEST: Final = "test"
 LATER_STAGES: Final = (RACE, CONFIRM, TEST)
-STAGES: Final = (SCREEN, EVOLVE, *LATER_STAGES)
 
 
 def numbers_among(values: Iterable[Scalar]) -> list[float]:
@@ -35,7 +31,7 @@ def numbers_among(values: Iterable[Scalar]) -> list[float]:
 
 @dataclass(frozen=True)
 class Descent:
-    """Where a run of a population stands in its tree.
+    """Where a run stands in the tree of those that go on from one another.
 
     Attributes:
         member: Counted from 0.
@@ -49,7 +45,7 @@ class Descent:
 
 
 DESCENT: Final = tuple(field.name for field in fields(Descent))
-"""What a table of a population's runs has besides."""
+"""What is known of it, by name."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,7 @@ class RunRecord:
 
     Attributes:
         number: number within its stage, counted from 0.
-        stage: one of `STAGES`.
+        stage: in which it is run.
         label: which configuration it runs: "trial 7", or the study's default label.
         seed: the run's seed.
         params: configuration path -> sampled value. Empty for the default configuration.
@@ -73,10 +69,10 @@ class RunRecord:
         used: share of its budget, of a run that ended by itself before that did and whose curve is held; None: as far
             as the curve goes.
         host: the machine that it ran on, or ended on, if that was another one than the controller's.
-        descent: where it stands in the tree of a population; None elsewhere.
+        descent: where it stands in the tree of those that go on from one another; None: it begins from nothing.
         environment: of a part, the one that it is in.
-        parts: of a study of several environments its run in each of them so far, in their order, with returns for
-            `curve` and a score on the scale of the environment for `value`; those of the whole are means over them.
+        parts: of a run in more than one environment those so far, in their order, with returns for `curve` and a score
+            on the scale of the environment for `value`; those of the whole are means over them.
         times: (step, seconds of training until then) of each report, of studies in which a score goes by them.
         time_limit: seconds that runs which miss a value are scored by; 0: no score goes by it.
     """
@@ -119,7 +115,7 @@ class RunRecord:
 
     @property
     def place(self) -> str:
-        """The folder that tells how it ended; of several environments that of the one which failed, or came last."""
+        """The folder that tells how it ended; of several parts that of the one which failed, or came last."""
         telling = next((part for part in self.parts if part.failed), self.parts[-1] if self.parts else self)
         return telling.folder
 
@@ -164,19 +160,6 @@ class Importances:
 
 
 @dataclass(frozen=True)
-class OwnWinner:
-    """The winner of a study of one environment alone, with the same agent and as many steps.
-
-    Attributes:
-        study: Its name.
-        scores: (seed, return by the metric) of each of its test runs.
-    """
-
-    study: str
-    scores: tuple[tuple[int, float], ...] = ()
-
-
-@dataclass(frozen=True)
 class StudySummary:
     """Everything the tables, the verdict and the page know about a study.
 
@@ -188,8 +171,8 @@ class StudySummary:
         agent: name of the algorithm.
         backend: torch or keras.
         runs: of all stages, in the order they were started.
-        winner_label: label of the configuration the study chose; None while nothing is chosen. With several objectives
-            the member of the front with the best score.
+        winner_label: label of the configuration the study chose, of more than one that with the best score; None while
+            nothing is chosen.
         default_label: label of the untuned configuration in the test stage.
         importances: configuration path -> importance, any scale.
         importance_null: configuration path -> the importance, on the same scale, that chance alone may reach.
@@ -204,7 +187,6 @@ class StudySummary:
         study_command: command line that the study was started with.
         maximised: whether higher values of the metric are better.
         others: what is optimised besides the metric.
-        front: with several objectives, labels of the configurations that no other one beats in all of them.
         is_sweep: jobs of a Hydra sweep, which has no stages: each configuration ran once.
         space: configuration path -> what was drawn from, in words.
         scales: configuration path -> how values were spread, "linear", "log", "one_minus" (the distance to 1 by its
@@ -213,11 +195,8 @@ class StudySummary:
         pruner: who could end runs early; empty if nobody.
         starts: label of a configuration that the search was started with -> what it is called.
         baselines: labels of further known configurations in the test stage.
-        static_label: of a population, label of the configuration that did not change with which the winner is compared.
         random_score: mean return of a random policy; None where there is no environment to measure one in.
         code: commit of the Git repository it was started in; empty if there was none.
-        environments: name -> scale of each environment, of a study of several.
-        own_winners: name of an environment -> who won a study of it alone in the same storage.
         facts: what is known by its features, by the key of a `Fact`; nothing where that is what there is by default.
     """
 
@@ -241,7 +220,6 @@ class StudySummary:
     importance_over_time: tuple[Importances, ...] = ()
     maximised: bool = True
     others: tuple[Objective, ...] = ()
-    front: tuple[str, ...] = ()
     is_sweep: bool = False
     space: Mapping[str, str] = field(default_factory=dict)
     scales: Mapping[str, str] = field(default_factory=dict)
@@ -249,19 +227,21 @@ class StudySummary:
     pruner: str = ""
     code: str = ""
     starts: Mapping[str, str] = field(default_factory=dict)
-    static_label: str | None = None
     baselines: tuple[str, ...] = ()
     random_score: float | None = None
     default_command: str = ""
-    environments: Mapping[str, ScoreScale] = field(default_factory=dict)
-    own_winners: Mapping[str, OwnWinner] = field(default_factory=dict)
     metric: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def first_stage(self) -> str:
         """The one in which configurations were drawn."""
-        return EVOLVE if self.stage(EVOLVE) else SCREEN
+        return next((run.stage for run in self.runs if run.stage not in LATER_STAGES), SCREEN)
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """The environments of runs that have parts, in their order; none where a run is in one."""
+        return tuple(dict.fromkeys(part.environment for run in self.runs for part in run.parts))
 
     @property
     def weights(self) -> Mapping[str, float]:
@@ -301,6 +281,8 @@ class Fact(Generic[T]):
         annotation: Of what the storage keeps.
         check: Refuses what is no such thing by a `UserError`: a storage may be damaged. Its annotation holds.
         stage: In which it is kept; None: nowhere, it is worked out anew from the trials.
+        kept_as: Its key in the storage, where that is another one.
+        is_tracked: Whether trackers are told of it at the end of the study.
     """
 
     key: str
@@ -309,6 +291,13 @@ class Fact(Generic[T]):
     annotation: str = "Any"
     check: Callable[[Any], None] = lambda kept: None
     stage: str | None = SCREEN
+    kept_as: str = ""
+    is_tracked: bool = False
+
+    @property
+    def key_kept(self) -> str:
+        """Its key in the storage."""
+        return self.kept_as or self.key
 
     def of(self, summary: StudySummary) -> T:
         """What a summary holds of it."""

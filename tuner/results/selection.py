@@ -5,11 +5,11 @@ further tune seeds, the same for all, and lets go of who is clearly worse; confi
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Protocol, TypeVar
 
-from tuner.results.insights.front import Losses, as_losses, front_of, spread_over_front
-from tuner.results.records import Objective, RunRecord
+from tuner.results.records import RunRecord
 from tuner.results.statistics import paired_permutation_p
 
 
@@ -80,7 +80,7 @@ def is_clearly_worse(own: Mapping[int, float], leader: Mapping[int, float]) -> b
 
     Args:
         own: Seed -> score.
-        leader: The same of who is in front.
+        leader: The same of the leader.
     """
     shared = sorted(own.keys() & leader.keys())
     if len(shared) < MIN_RACE_SEEDS:
@@ -91,7 +91,7 @@ def is_clearly_worse(own: Mapping[int, float], leader: Mapping[int, float]) -> b
 def choose_winner(
     confirmed: Sequence[RunRecord], candidates: Sequence[LabelledT], over_seeds: str = "mean"
 ) -> LabelledT | None:
-    """The candidate with the best confirmation scores; of equals the one that came in front.
+    """The candidate with the best confirmation scores; of equals the one that comes first.
 
     Earlier scores decide nothing else, since each candidate was chosen for its own. A run without a score (crashed to
     the end) counts as the worst score there is.
@@ -113,52 +113,29 @@ def choose_winner(
     return max((one for one in candidates if one.label in found), key=lambda one: found[one.label], default=None)
 
 
-def choose_spread(screened: Sequence[RunRecord], others: Sequence[Objective], count: int) -> tuple[RunRecord, ...]:
-    """Of several objectives, the complete runs of the screening stage that no other beats, or a wide choice of them."""
-    losses = {run.number: _losses(values, others) for run in screened if (values := _complete_values(run, others))}
-    chosen = spread_over_front(losses, count)
-    by_number = {run.number: run for run in screened}
-    return tuple(by_number[number] for number in chosen)
+@dataclass(frozen=True)
+class WinnerSelection:
+    """The configuration with the best score.
 
-
-def choose_front(
-    confirmed: Sequence[RunRecord],
-    candidates: Sequence[RunRecord],
-    others: Sequence[Objective],
-    over_seeds: str = "mean",
-) -> tuple[RunRecord, ...]:
-    """The candidates that no other one beats in all objectives on the confirmation seeds; the best score first.
-
-    Args:
-        confirmed: Runs of the confirmation stage; one that crashed to the end counts as the worst there is.
-        candidates: As chosen.
-        others: Objectives behind the score.
+    Attributes:
         over_seeds: One of `AGGREGATES`.
     """
-    known = [_losses(values, others) for run in confirmed if (values := run.objectives(others)) is not None]
-    if not known:
-        return ()
-    worst = tuple(map(max, zip(*known, strict=True)))
-    found: dict[int, Losses] = {}
-    for candidate in candidates:
-        runs = [run for run in confirmed if run.label == candidate.label and run.outcome is not None]
-        if any(run.complete for run in runs):
-            rows = [worst if (values := run.objectives(others)) is None else _losses(values, others) for run in runs]
-            # merits and not losses, so that the worst seed is the lowest one
-            found[candidate.number] = tuple(
-                -_aggregate([-loss for loss in column], over_seeds) for column in zip(*rows, strict=True)
-            )
-    front = sorted(front_of(found), key=lambda number: found[number])
-    by_number = {run.number: run for run in candidates}
-    return tuple(by_number[number] for number in front)
 
+    over_seeds: str = "mean"
 
-def _complete_values(run: RunRecord, others: Sequence[Objective]) -> tuple[float, ...] | None:
-    return run.objectives(others) if run.complete else None
+    def entrants(self, screened: Sequence[RunRecord], count: int) -> tuple[RunRecord, ...]:
+        """Those that go on from the screening stage, best first."""
+        return choose_candidates(screened, count)
 
+    def chosen(self, confirmed: Sequence[RunRecord], candidates: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
+        """The winner, if there is one."""
+        winner = choose_winner(confirmed, candidates, self.over_seeds)
+        return () if winner is None else (winner,)
 
-def _losses(values: Sequence[float], others: Sequence[Objective]) -> Losses:
-    return as_losses(values, [True, *(other.maximised for other in others)])
+    def kept(self, winners: Sequence[RunRecord]) -> dict[str, object]:
+        """Nothing but the winner is kept."""
+        del winners
+        return {}
 
 
 def _tune_scores(

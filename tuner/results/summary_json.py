@@ -11,11 +11,9 @@ from tuner.results.records import (
     Descent,
     Importances,
     Objective,
-    OwnWinner,
     RunRecord,
     StudySummary,
 )
-from tuner.results.scales import ScoreScale
 from tuner.trial.messages import JsonDict, Outcome
 
 
@@ -40,17 +38,12 @@ def summary_from_json(text: str) -> StudySummary:
     if why is not None:
         raise ValueError(f"not a study summary that can be read: {why}")
     content = decoded(content)
-    lists = {key: tuple(content[key]) for key in ("notes", "front", "baselines") if key in content}
+    lists = {key: tuple(content[key]) for key in ("notes", "baselines") if key in content}
     made = {
         "runs": tuple(map(_run_from, content["runs"])),
         "facts": dict(_facts_from(content)),
         "importance_over_time": tuple(Importances(**moment) for moment in content.get("importance_over_time", ())),
         "others": tuple(Objective(**other) for other in content.get("others", ())),
-        "environments": {name: ScoreScale(**scale) for name, scale in content.get("environments", {}).items()},
-        "own_winners": {
-            name: OwnWinner(one["study"], tuple((int(seed), float(score)) for seed, score in one["scores"]))
-            for name, one in content.get("own_winners", {}).items()
-        },
     }
     return StudySummary(**{**content, **lists, **made})
 

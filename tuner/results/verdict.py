@@ -8,17 +8,15 @@ optimism.
 from collections import Counter
 from dataclasses import replace
 
-import numpy as np
-
 from tuner.features import parts
 from tuner.results.features import InResults
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL, Estimate, Finding, Verdict, estimate
-from tuner.results.front_verdict import front_verdict
-from tuner.results.insights import environments, targets
+from tuner.results.insights import targets
+from tuner.results.insights.differences import difference_of, scores_of
 from tuner.results.insights.failures import failed_tests, kinds_of
 from tuner.results.insights.noise import Noise, seed_noise
-from tuner.results.records import CONFIRM, EVOLVE, RACE, TEST, StudySummary
-from tuner.results.statistics import difference_interval, iqm, probability_of_improvement
+from tuner.results.records import CONFIRM, RACE, TEST, StudySummary
+from tuner.results.statistics import probability_of_improvement
 from tuner.results.sweep_verdict import sweep_verdict
 from tuner.results.wording import counted, describe_params, format_number, format_signed, join_words
 from tuner.trial.messages import Outcome
@@ -33,26 +31,28 @@ _PARTS = {
 def verdict(summary: StudySummary) -> Verdict:
     """Judges a study, finished or not."""
     found = _judged(summary)
-    return replace(found, details=(*environments.scale_sentences(summary), *found.details))
+    preface = (sentence for part in parts(InResults) for sentence in part.preface(summary))
+    return replace(found, details=(*preface, *found.details))
 
 
 def _judged(summary: StudySummary) -> Verdict:
     label = summary.winner_label
     if label is None and not any(run.complete for run in summary.stage(summary.first_stage)):
         return _without_result(summary)
-    if summary.others:
-        return front_verdict(summary)
+    if (found := next(filter(None, (part.verdict(summary) for part in parts(InResults))), None)) is not None:
+        return found
     if summary.is_sweep:
         return sweep_verdict(summary)
     test_runs = summary.stage(TEST)
     unfinished = sum(run.outcome in (None, Outcome.STOPPED) for run in test_runs) + _missing(summary)
-    scores = _scores(summary, TEST, label)
+    scores = scores_of(summary, TEST, label)
     if label is None or unfinished or not scores:
         return _without_test(summary, unfinished)
     if failing := _finished_none(summary, label):
         return _winner_without_result(summary, label, failing)
     found = _tested(summary, label, scores)
-    more = [*_better_baselines(summary, scores), *targets.warnings(summary, label), *environments.warnings(summary)]
+    more = [*_better_baselines(summary, scores), *targets.warnings(summary, label)]
+    more += [sentence for part in parts(InResults) for sentence in part.warnings(summary)]
     return replace(found, sentence=" ".join([found.sentence, *more]))
 
 
@@ -76,14 +76,12 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
         details=(
             *targets.details(summary, label),
             *_parts_details(summary, label),
-            *environments.sentences(summary),
-            *_population_details(summary, label, scores),
+            *(sentence for part in parts(InResults) for sentence in part.sentences(summary)),
             *_baseline_details(summary, scores),
             *_optimism_details(tuning, winner),
             *_start_details(summary, label),
             *failed_tests(summary),
             *([_noise_details(noise)[1]] if noise else []),
-            *(sentence for part in parts(InResults) for sentence in part.sentences(summary)),
         ),
         winner=winner,
         optimism=tuning.iqm - winner.iqm if tuning else None,
@@ -97,13 +95,13 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
         return replace(base, finding=Finding.DEFAULT_AS_GOOD, sentence=sentence, default=winner)
     if failing := _finished_none(summary, summary.default_label):
         return replace(base, sentence=f"{subject}: {result}. {failing}")
-    default_scores = _scores(summary, TEST, summary.default_label)
+    default_scores = scores_of(summary, TEST, summary.default_label)
     if not default_scores:
         sentence = (
             f"{subject}: {result}. The default configuration has no test score: whether tuning helped is unknown."
         )
         return replace(base, sentence=sentence)
-    default, difference = estimate([*default_scores.values()]), _difference(scores, default_scores)
+    default, difference = estimate([*default_scores.values()]), difference_of(scores, default_scores)
     improvement = probability_of_improvement(winner.points, default.points)
     finding, conclusion = _conclusion(difference, improvement)
     sentences = [f"{subject}: {result}, against {default} for the default configuration.", conclusion]
@@ -121,7 +119,7 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
 def _winner_without_result(summary: StudySummary, label: str, failing: str) -> Verdict:
     """All test runs of the winner failed: what they were told with is no result of theirs."""
     details = (*_start_details(summary, label), *failed_tests(summary))
-    default_scores = _scores(summary, TEST, summary.default_label)
+    default_scores = scores_of(summary, TEST, summary.default_label)
     default_failing = _finished_none(summary, summary.default_label)
     if label == summary.default_label or default_failing or not default_scores:
         sentence = failing if label == summary.default_label else f"{failing} {default_failing}".strip()
@@ -209,26 +207,10 @@ def _without_test(summary: StudySummary, unfinished: int) -> Verdict:
     return Verdict(Finding.NOT_TESTED, sentence, failed_tests(summary), tuning=tuning)
 
 
-def _scores(summary: StudySummary, stage: str, label: str | None) -> dict[int, float]:
-    """Seed -> score of one configuration in one stage."""
-    runs = summary.stage(stage, label) if label is not None else ()
-    return {run.seed: run.score for run in runs if run.score is not None}
-
-
 def _tuning_scores(summary: StudySummary, label: str) -> Estimate | None:
     """The scores that a configuration was chosen by: those of the last stage before the test that ran it."""
-    stages = (_scores(summary, stage, label) for stage in (CONFIRM, RACE, summary.first_stage))
+    stages = (scores_of(summary, stage, label) for stage in (CONFIRM, RACE, summary.first_stage))
     return next((estimate([*scores.values()]) for scores in stages if scores), None)
-
-
-def _difference(winner: dict[int, float], default: dict[int, float]) -> Estimate:
-    """IQM of the winner minus IQM of the default; in pairs where both ran on the same seeds."""
-    paired = winner.keys() == default.keys()
-    x = np.array([winner[seed] for seed in sorted(winner)])
-    y = np.array([default[seed] for seed in sorted(default)])
-    n = min(x.size, y.size)
-    low, high = difference_interval(x, y, paired=paired) if n >= MIN_SCORES_FOR_INTERVAL else (None, None)
-    return Estimate(float(iqm(x) - iqm(y)), low, high, n, tuple((x - y).tolist()) if paired else ())
 
 
 def _noise_details(noise: Noise) -> tuple[str, str]:
@@ -256,7 +238,7 @@ def _parts_details(summary: StudySummary, label: str) -> tuple[str, ...]:
         )
         if winner:
             against = f", default {estimate(default)}" if default and label != summary.default_label else ""
-            told = words.format("score" if summary.environments else "return")
+            told = words.format("score" if summary.part_names else "return")
             sentences.append(f"{told[0].upper()}{told[1:]}: {estimate(winner)}{against}.")
     return tuple(sentences)
 
@@ -269,51 +251,15 @@ def _start_details(summary: StudySummary, label: str) -> tuple[str, ...]:
     return (f"The winner was not found: it is {known}, which the search was started with (warm_start).",)
 
 
-def _population_details(summary: StudySummary, label: str, scores: dict[int, float]) -> tuple[str, ...]:
-    """What the population itself scored beside the replay of its history, and a schedule against no schedule."""
-    own = [run.score for run in summary.stage(EVOLVE, label) if run.score is not None]
-    if not own or summary.static_label is None:
-        return ()
-    replayed = estimate([*scores.values()])
-    details = [
-        f"The population's own score is {format_number(own[0])}, its schedule replayed from scratch on fresh seeds "
-        f"scores {replayed}: selection optimism {format_signed(own[0] - replayed.iqm, 3)}."
-    ]
-    static_scores = _scores(summary, TEST, summary.static_label)
-    if static_scores:
-        static, what = (
-            estimate([*static_scores.values()]),
-            describe_params(summary.params_of(summary.static_label), summary.weights),
-        )
-        details.append(
-            f"The best configuration that never changed, {summary.static_label} ({what}), chosen by how it did while "
-            f"members kept it unchanged and confirmed as schedules are, scores {static}: "
-            f"{_against_static(_difference(scores, static_scores))}"
-        )
-    return tuple(details)
-
-
-def _against_static(difference: Estimate) -> str:
-    """What a schedule is worth beside the best configuration without one, and which of the two to train."""
-    amount = difference.signed
-    if difference.low is None or difference.high is None:
-        return f"the schedule differs from it by {amount}, on too few seeds to tell. Its file is experiment=static."
-    if difference.low > 0:
-        return f"the schedule is better, by {amount}."
-    if difference.high < 0:
-        return f"the schedule is WORSE, by {amount}. Train that one, experiment=static, in place of the schedule."
-    return f"the schedule differs from it by {amount}, which may be chance. The simpler one is experiment=static."
-
-
 def _baseline_details(summary: StudySummary, scores: dict[int, float]) -> tuple[str, ...]:
     """The winner beside each further known configuration."""
     sentences = []
     for label in summary.baselines:
-        known = _scores(summary, TEST, label)
+        known = scores_of(summary, TEST, label)
         if failing := _finished_none(summary, label):
             sentences.append(failing)
         elif known:
-            difference = _difference(scores, known)
+            difference = difference_of(scores, known)
             better = "better" if difference.iqm > 0.0 else "worse" if difference.iqm < 0.0 else "as good"
             certain = "" if difference.is_above_zero or difference.is_below_zero else ", which may be chance"
             score = f"{label}, trained as long: test IQM {estimate([*known.values()])}"
@@ -326,7 +272,7 @@ def _better_baselines(summary: StudySummary, scores: dict[int, float]) -> list[s
     better = {
         label: difference
         for label in summary.baselines
-        if (known := _scores(summary, TEST, label)) and (difference := _difference(scores, known)).is_below_zero
+        if (known := scores_of(summary, TEST, label)) and (difference := difference_of(scores, known)).is_below_zero
     }
     return [
         f"The settings of {label} are better than it (difference {difference.signed}): train those, "

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import gymnasium
 import numpy as np
 from hydra.errors import InstantiationException
-from hydra.utils import get_object, instantiate
+from hydra.utils import instantiate
 
 from note_rl.collect.evaluation import ActingIn, Greedy
 from note_rl.environments import EnvFactory, flat_observations, for_evaluation
@@ -160,6 +160,7 @@ class Sharing:
     scope: Callable[[], AbstractContextManager[Any]]
 
 
+@speaking_of_settings()
 def build_run(config: RunConfig, sharing: Sharing | None = None) -> BuiltRun:
     """Imports the framework, seeds everything, and builds environment, agent and optimizer.
 
@@ -326,11 +327,8 @@ def build_function(node: Mapping[str, Any]) -> Callable[..., object]:
     Raises:
         UserError: There is no such thing, or it cannot be called.
     """
-    try:
-        target = get_object(str(node["_target_"]))
-    except ImportError as error:
-        raise UserError(f"agent._target_={node['_target_']} cannot be imported: {error}") from error
-    made: Callable[..., object] = _build("agent", {**node, "_partial_": not isinstance(target, type)})
+    function = _build("agent", {**node, "_partial_": True})
+    made: Callable[..., object] = _build("agent", node) if isinstance(function.func, type) else function
     if not callable(made):
         raise UserError(f"agent._target_={node['_target_']}: its objects cannot be called; name a function")
     return made
@@ -342,10 +340,21 @@ def _build(path: str, node: Mapping[str, Any]) -> Any:
     except InstantiationException as error:
         cause = error.__cause__
         if isinstance(cause, NoteRLError | UserError):
-            raise type(cause)(about_part(path, node, str(cause))) from error
-        if isinstance(cause, TypeError | ValueError | ImportError):
+            raise type(cause)(about_part(path, node, cause)) from error
+        if isinstance(cause, ImportError):
+            raise _unimported(path, node, cause) from error
+        if isinstance(cause, TypeError | ValueError):
             raise UserError(f"{path} ({node.get('_target_')}) cannot be built: {cause}") from error
         raise
+
+
+def _unimported(path: str, node: Mapping[str, Any], error: BaseException) -> BaseException:
+    """What to raise of a part whose module cannot be imported: the module's own error, if it ends in one."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    if not isinstance(error, ImportError | AttributeError):
+        return error
+    return UserError(f"{path}._target_={node.get('_target_')} cannot be imported: {error}")
 
 
 def _partial(path: str, node: Mapping[str, Any]) -> Callable[..., Any]:

@@ -182,6 +182,7 @@ def _schema_of_run(resolved: JsonDict) -> Schema:
     return schema_of("train", [name for name, value in resolved.items() if value])
 
 
+@speaking_of_settings()
 def check_run(resolved: JsonDict) -> None:
     """Checks the part of a resolved config that makes one training run, the environment included.
 
@@ -302,13 +303,12 @@ def _check_settings(run: RunConfig) -> None:
         *([run.plateau] if run.plateau else []),
     ]
     if all(str(node["_target_"]).startswith(_FRAMEWORK_FREE) for node in nodes):
-        with speaking_of_settings():
-            settings, together = build_settings(run), build_distributed(run)
-            check_settings(declared(run), settings)
-            if together is not None and together.strategy == "parameter_server":
-                check_can_be_served(declared(run), settings)
-            elif together is not None:
-                check_can_be_shared(declared(run), settings, size_of(together))
+        settings, together = build_settings(run), build_distributed(run)
+        check_settings(declared(run), settings)
+        if together is not None and together.strategy == "parameter_server":
+            check_can_be_served(declared(run), settings)
+        elif together is not None:
+            check_can_be_shared(declared(run), settings, size_of(together))
 
 
 def _check_plateau(run: RunConfig) -> None:
@@ -326,8 +326,7 @@ def _check_dataset(run: RunConfig) -> None:
     if run.buffer.get("dataset") is None or not str(run.buffer["_target_"]).startswith(_FRAMEWORK_FREE):
         return
     dataset = build_node("buffer", run.buffer).dataset
-    with speaking_of_settings():
-        check_dataset(dataset, build_environment(run))
+    check_dataset(dataset, build_environment(run))
 
 
 def _check_noise(run: RunConfig) -> None:
@@ -362,10 +361,9 @@ def _check_environment(run: RunConfig) -> None:
     """Makes the environment once, and compares its actions with those that the agent and the policy give."""
     environment = build_environment(run)()
     try:
-        with speaking_of_settings():
-            if not run.training.multi_agent:
-                check_spaces(environment)
-            check_actions(declared(run), environment)
+        if not run.training.multi_agent:
+            check_spaces(environment)
+        check_actions(declared(run), environment)
         if str(run.policy["_target_"]).startswith(_FRAMEWORK_FREE):
             build_policy(run).use_space(environment.action_space)
         if not run.training.multi_agent:

@@ -1,6 +1,6 @@
 """A training run that takes no time and whose best learning rate falls while it learns: schedules beat constants.
 
-For trying out and testing what finds schedules (`tuner tune agent=drifting study=pbt executor=inline`). What a run has
+For trying out and testing what finds schedules (see `conf/agent/drifting.yaml`). What a run has
 learned is its last report, so that a run goes on from the reports of another one as an agent does from a checkpoint.
 """
 

@@ -14,6 +14,7 @@ from note_rl.learners.declarations import Declared
 from tuner.config.composing import HYDRA_KEYS, RunConfig
 from tuner.config.networks import Networks
 from tuner.config.signatures import signature_of
+from tuner.config.vocabulary import about_part
 from tuner.errors import UserError
 
 _NETWORKS = "note_rl.agents."
@@ -80,7 +81,7 @@ def _check_encoders(node: Mapping[str, Any], path: str, shape: tuple[int, ...]) 
     try:
         encoded_plan(shape, 1, node.get("encoders"), Architecture((), **arguments))
     except SettingsError as error:
-        raise UserError(f"{path}.{error}") from error
+        raise UserError(about_part(path, node, error)) from error
 
 
 def _check_layers(node: Mapping[str, Any], path: str, shape: tuple[int, ...]) -> None:
@@ -88,4 +89,4 @@ def _check_layers(node: Mapping[str, Any], path: str, shape: tuple[int, ...]) ->
     try:
         Architecture(**arguments).plan(shape, 1).of_value()
     except SettingsError as error:
-        raise UserError(f"{path}.{error}") from error
+        raise UserError(about_part(path, node, error)) from error

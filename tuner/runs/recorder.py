@@ -159,7 +159,7 @@ class RunRecorder:
         return self._stop.at_once
 
     def stopping_on_signals(self) -> AbstractContextManager[None]:
-        """Ctrl-C and SIGTERM end the run at its next phase, with a checkpoint; a second one ends it at once."""
+        """Ctrl-C and SIGTERM end the run at its next phase, with a checkpoint; a later one ends it at once."""
         return self._stop.handling_signals()
 
     def finished(self, outcome: TrainOutcome) -> None:

@@ -1,13 +1,17 @@
-"""Ctrl-C and SIGTERM during a run: the first one asks it to stop, the next one ends it at once."""
+"""Ctrl-C and SIGTERM during a run: the first one asks it to stop, a later one ends it at once."""
 
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
 from tuner.support.interrupts import interrupt
+
+SAME_PRESS_S = 1.5
+"""Signals that follow the first one so soon are the same wish: nobody has read yet what a second one would lose."""
 
 
 class StopRequest:
@@ -25,6 +29,7 @@ class StopRequest:
         self.requested = self.at_once = False
         self._plan = plan
         self._is_over = False
+        self._requested_at = 0.0
 
     @contextmanager
     def handling_signals(self) -> Iterator[None]:
@@ -45,11 +50,14 @@ class StopRequest:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         del frame
+        now = time.monotonic()
+        if self.requested and now - self._requested_at < SAME_PRESS_S:
+            return
         if self.requested or self._is_over:
             self.at_once = True
             interrupt()
             return
-        self.requested = True
+        self.requested, self._requested_at = True, now
         key = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
         with suppress(OSError):  # past Python's streams: the handler may have interrupted one of their writes
             os.write(2, f"\nstopping: {self._plan}; {key} again ends without it\n".encode())

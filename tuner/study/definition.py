@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tuner.errors import UserError
-from tuner.results.objective import SECONDS, Metric, TargetMetric, make_metric, make_others, missing_points
+from tuner.results.features import check_settings
+from tuner.results.objective import SECONDS, Metric, make_metric, make_others, missing_points
 from tuner.results.protocol import StudySettings
-from tuner.results.records import EVOLVE, SCREEN, Objective, RunRecord, Scalar
+from tuner.results.records import SCREEN, Objective, RunRecord, Scalar
 from tuner.results.wording import describe_subject, join_words
-from tuner.study.population.knobs import Schedule, as_setting, check_evolution
+from tuner.study.schedules import Schedule, as_setting
 from tuner.study.space.space import Space
 from tuner.trial.messages import JsonDict
 
@@ -103,16 +104,9 @@ class StudyDefinition:
             raise UserError(f"study.name={self.name!r} must be a plain name without slashes, as it is a folder too")
         if len(self.name.encode()) > _LONGEST_NAME:
             raise UserError(f"study.name={self.name[:20]}... is too long for a folder: {_LONGEST_NAME} bytes at most")
-        metric = make_metric(self.settings.metric)
+        make_metric(self.settings.metric)
         make_others(self.settings.others, self.settings.metric)
-        if self.settings.evolution is not None:
-            if isinstance(metric, TargetMetric):
-                raise UserError(
-                    f"study.metric={metric.name} has no meaning with study=pbt: members are compared while they train, "
-                    "and once they have come to the target nothing tells them apart; use final, auc or mixed, or "
-                    "study=quick"
-                )
-            check_evolution(self.settings.evolution, self.space, self.config)
+        check_settings(self.settings)
         if missing := set(self.settings.baselines) - set(self.known):
             raise UserError(f"study.baselines={min(missing)}: there is no configuration of that name")
         self.starts()
@@ -172,6 +166,11 @@ class StudyDefinition:
         num_points = int(config["evaluation"]["num_points"])
         return [point / num_points for point in missing_points(steps, num_points)]
 
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """Of the environments in each of which a run has a part; none: it has no parts."""
+        return tuple(one.name for one in self.environments)
+
     def within(self, environment: str) -> "StudyDefinition":
         """The same study of one of its environments; of no name, itself."""
         if not environment:
@@ -205,7 +204,7 @@ class StudyDefinition:
     @property
     def first_stage(self) -> str:
         """That which draws configurations."""
-        return SCREEN if self.settings.evolution is None else EVOLVE
+        return SCREEN if self.settings.search is None else self.settings.search.stage
 
     def run_config(self, values: JsonDict, seed: int, schedule: Schedule | None = None) -> JsonDict:
         """The config of one run: these values in place, how they change, and its own seed."""

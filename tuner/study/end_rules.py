@@ -2,13 +2,11 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from tuner.results.objective import other_values
+from tuner.results.objective import Rescale, as_it_is, other_values
 from tuner.results.records import RunRecord
-from tuner.results.scales import ScoreScale
 from tuner.study.definition import StudyDefinition
 from tuner.study.run_checks import config_mismatch
 from tuner.study.run_registry import Run, RunEnd
@@ -45,17 +43,17 @@ class TrialEndRules:
     Args:
         definition: The study.
         random_score: What a random policy scores, if that is known.
-        scales: Of several environments: a score is that of the curve on the scale of its own.
+        rescale: To what the parts of runs are scored by.
     """
 
     def __init__(
         self,
         definition: StudyDefinition,
         random_score: float | None = None,
-        scales: Mapping[str, ScoreScale] | None = None,
+        rescale: Rescale = as_it_is,
     ) -> None:
         self.definition = definition
-        self._scales = scales or {}
+        self._rescale = rescale
         self._penalties: dict[str, Penalties] = defaultdict(  # scores of one environment are none of another
             lambda: Penalties(definition.metric, definition.others, random_score)
         )
@@ -101,5 +99,4 @@ class TrialEndRules:
 
     def _scaled(self, run: Run) -> Run:
         """The run with scores for returns."""
-        scale = self._scales.get(run.environment)
-        return run if scale is None else replace(run, curve=dict(scale.curve(run.points)))
+        return replace(run, curve=dict(self._rescale(run.environment, run.points)))

@@ -1,21 +1,143 @@
-"""What a feature works out from the trials of a study."""
+"""What a feature changes in a study, and what it works out from its trials."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 import optuna
 
-from tuner.features import nothing
+from tuner.features import nothing, parts
+from tuner.results.objective import Rescale, as_it_is
+from tuner.results.records import SCREEN, Descent, RunRecord
+from tuner.study.definition import Candidate, StudyDefinition
+from tuner.study.dispatch import Stage
+from tuner.study.errors import StudyError
+from tuner.study.run_registry import Run, RunRegistry
+from tuner.study.watching.listener import StudyListener
+from tuner.trackers.base import RunInfo
 from tuner.trial.messages import JsonDict
+
+Probe = Callable[[StudyDefinition, int], float | None]
+"""Measures a random policy; probes of different numbers leave each other alone."""
+
+
+class Selection(Protocol):
+    """Who goes on from stage to stage."""
+
+    def entrants(self, screened: Sequence[RunRecord], count: int) -> tuple[RunRecord, ...]:
+        """Those that go on from the screening stage, best first."""
+
+    def chosen(self, confirmed: Sequence[RunRecord], candidates: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
+        """What the study chooses of the candidates, the winner first; none if none has come to its end."""
+
+    def kept(self, winners: Sequence[RunRecord]) -> Mapping[str, object]:
+        """What the storage keeps of the choice besides the winner."""
+
+
+class Studies(Protocol):
+    """The studies of a storage."""
+
+    def names(self) -> list[str]:
+        """Of all, the one with the latest activity first."""
+
+    def find(self, name: str, stage: str = SCREEN) -> optuna.Study | None:
+        """The Optuna study of a stage, or None."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a search works with.
+
+    Attributes:
+        definition: The study.
+        study: Optuna's, of the first stage.
+        listener: Told of stages.
+        later: What earlier sessions have done in the stages behind the search.
+        run_stage: Brings runs to their ends.
+        run_seeds: Runs configurations on the seeds of a stage.
+        nothing_confirmed: The error for that no candidate came to its end.
+    """
+
+    definition: StudyDefinition
+    study: optuna.Study
+    listener: StudyListener
+    later: Callable[[], Iterable[RunRecord]]
+    run_stage: Callable[[Stage], None]
+    run_seeds: Callable[[str, list[Candidate], int], tuple[RunRecord, ...]]
+    nothing_confirmed: Callable[[], StudyError]
+
+
+def _as_it_was(about: RunInfo, descent: Descent | None, run: Run | RunRecord) -> RunInfo:
+    del descent, run
+    return about
 
 
 @dataclass(frozen=True)
 class InStudy:
-    """What a feature works out from the trials of a study.
+    """What a feature changes in a study, and what it works out from its trials.
 
     Attributes:
         worked_out: Facts by key, for a summary that may take seconds. Given the study of the screening stage or of a
             sweep, its space as `Space.describe` gives it, and whether higher values of the first objective are better.
+        seen: Facts by key, for any summary, given the first stage, all studies of the storage and the folder.
+        selection: Who goes on, where it is not who has the best score.
+        undecided: What the storage keeps of a choice by key, as it is while more trials may bring another.
+        unpruned: Why no run of a study is pruned, as a sentence, given what the storage keeps as its definition; empty:
+            runs may be.
+        best_jobs: The best of the good jobs of a sweep by number, given the losses of each; none: the first by losses.
+        prepare: Measures what scores rest on, before the first trial, and keeps it with the first stage.
+        rescale: To what the parts of runs are scored by, as kept with the first stage; None: runs have no parts.
+        check: Refuses a study that cannot be, by a `UserError`.
+        find: Searches in place of screening, race and confirmation, and returns what is tested; nothing: these are run.
+        first_stage: In place of screening, given what the storage keeps as the definition; empty: there is screening.
+        told: What trackers are told of a run, where more is known than `RunInfo` holds.
+        in_parts: The runs of a stage as their parts, where runs of this study have any.
+        described: What a study must not change while it goes on, by key.
+        changed: What of that is not as it was, in words, given all that is kept of before, and as it is now.
+        plan_rows: Of the plan, behind those of the space.
+        unit: What a score is besides what its metric says; empty: nothing.
     """
 
     worked_out: Callable[[optuna.Study, JsonDict, bool], Mapping[str, object]] = nothing
+    seen: Callable[[optuna.Study, Studies, Path], Mapping[str, object]] = nothing
+    selection: Callable[[StudyDefinition], Selection | None] = nothing
+    undecided: Mapping[str, object] = field(default_factory=dict)
+    unpruned: Callable[[JsonDict], str] = nothing
+    best_jobs: Callable[[Mapping[int, tuple[float, ...]]], Collection[int]] = nothing
+    prepare: Callable[[StudyDefinition, optuna.Study, Probe], object] = nothing
+    rescale: Callable[[optuna.Study], Rescale | None] = nothing
+    check: Callable[[StudyDefinition], object] = nothing
+    find: Callable[[Bench], list[Candidate]] = nothing
+    first_stage: Callable[[JsonDict], str] = nothing
+    told: Callable[[RunInfo, Descent | None, Run | RunRecord], RunInfo] = _as_it_was
+    in_parts: Callable[[RunRegistry, StudyDefinition, Rescale], RunRegistry | None] = nothing
+    described: Callable[[StudyDefinition], JsonDict] = nothing
+    changed: Callable[[JsonDict, JsonDict], Sequence[str]] = nothing
+    plan_rows: Callable[[StudyDefinition], Sequence[tuple[str, str]]] = nothing
+    unit: Callable[[optuna.Study], str] = nothing
+
+
+def rescale_of(study: optuna.Study) -> Rescale:
+    """To what the parts of runs are scored by, as kept with the first stage of a study."""
+    return next(filter(None, (part.rescale(study) for part in parts(InStudy))), as_it_is)
+
+
+def check_definition(definition: StudyDefinition) -> None:
+    """Refuses a study that cannot be.
+
+    Raises:
+        UserError: Says what is wrong.
+    """
+    for part in parts(InStudy):
+        part.check(definition)
+
+
+def first_stage(about: JsonDict) -> str:
+    """That which draws configurations, given what the storage keeps as the definition of a study."""
+    return next(filter(None, (part.first_stage(about) for part in parts(InStudy))), SCREEN)
+
+
+def why_unpruned(about: JsonDict) -> str:
+    """Why no run of a study is pruned; empty: runs may be."""
+    return next(filter(None, (part.unpruned(about) for part in parts(InStudy))), "")

@@ -6,23 +6,24 @@ from itertools import zip_longest
 from statistics import median
 
 from tuner.executors.base import Seats
+from tuner.features import parts
 from tuner.results.protocol import StagePlan, StudySettings, plan_stages
-from tuner.results.records import CONFIRM, EVOLVE, RACE, SCREEN, TEST
+from tuner.results.records import CONFIRM, RACE, SCREEN, TEST
 from tuner.results.wording import format_number, format_seconds, join_words
 from tuner.study.budget import affordable_trials, seconds_too_many
 from tuner.study.definition import StudyDefinition
+from tuner.study.features import InStudy, first_stage, why_unpruned
 from tuner.study.space.describing import describe_values
 from tuner.study.space.space import Space
 from tuner.study.storage import store as attributes
 from tuner.study.storage.reading import read_records
-from tuner.study.storage.store import StudyStore
+from tuner.study.storage.store import StudyStore, describe
 from tuner.support.columns import in_columns
 
 _WIDTH_OF_COUNTS = 11
 _LEAST_NAMED_S = 0.05
 _WHAT = {
     SCREEN: "configurations, sampled",
-    EVOLVE: "parts of runs: members are compared behind each, the worst copy the best and change",
     RACE: "most promising, on further seeds until clearly worse",
     CONFIRM: "best of these, on fresh seeds",
     TEST: "winner and default configuration, on untouched seeds",
@@ -57,7 +58,7 @@ def remembered_speed(store: StudyStore, definition: StudyDefinition) -> Speed | 
         configs = [one["config"] for one in (about.get("environments") or {}).values()] or [about.get("config", {})]
         total_steps = sum(config.get("training", {}).get("total_steps", 0) for config in configs)
         same = all(about.get(key) == value for key, value in _identity(definition).items())
-        if study is None or not same or not total_steps or about.get("evolution"):  # whose runs are parts
+        if study is None or not same or not total_steps or first_stage(about) != SCREEN:  # whose runs are parts
             continue
         runs = read_records(study, SCREEN, definition.study_folder)
         speeds += [total_steps / run.seconds for run in runs if run.complete and run.seconds > 0.0]
@@ -74,7 +75,7 @@ def describe_plan(
     """Stages, runs, seeds, rungs, environment steps and estimated minutes, as text for a terminal of that width."""
     settings = definition.settings
     total_steps = definition.total_steps
-    num_parts = max(1, len(definition.environments))  # runs of a configuration on a seed
+    num_parts = max(1, len(definition.part_names))  # runs of a configuration on a seed
     run_s = None if speed is None else speed.seconds(total_steps, num_parts)
     num_trials = affordable_trials(definition, seats.count, run_s)
     stages = [
@@ -84,12 +85,12 @@ def describe_plan(
         for plan in plan_stages(settings, definition.seed, total_steps)
     ]
     framework = f" ({definition.backend})" if definition.backend else ""
-    prunes = prunes and not (definition.others or definition.environments) and settings.evolution is None
+    prunes = prunes and not why_unpruned(describe(definition))
     prunes = prunes and num_trials > settings.pruning.min_trials
     points = settings.pruning.points(definition.num_points) if prunes else []
-    parts = (
+    blocks = (
         _searched_rows(definition.space),
-        _environment_rows(definition),
+        [row for part in parts(InStudy) for row in part.plan_rows(definition)],
         [row for plan in stages for row in _stage_rows(plan, definition)],
         [
             _pruning_row(points, definition),
@@ -99,8 +100,8 @@ def describe_plan(
         _budget_rows(settings, num_trials, run_s, seconds_too_many(definition, seats.count, run_s)),
     )
     lines = [f"study {definition.name}: {definition.subject}{framework}"]
-    for rows in filter(None, parts):
-        lines += ["", *in_columns(rows, len("environments" if definition.environments else "searched"), width)]
+    for rows in filter(None, blocks):
+        lines += ["", *in_columns(rows, max(len(name) for block in blocks for name, _ in block), width)]
     return "\n".join(lines)
 
 
@@ -124,24 +125,12 @@ def _budget_rows(
     return [("budget", f"{join_words(bounds)}: {trials}")]
 
 
-def _environment_rows(definition: StudyDefinition) -> list[tuple[str, str]]:
-    """A row for each of several environments: what a run in it takes, and its scale."""
-    width = max((len(one.name) for one in definition.environments), default=0)
-    rows = []
-    for one in definition.environments:
-        random = "measured first" if one.random is None else format_number(one.random)
-        steps = one.config["training"]["total_steps"]
-        scale = f"score 0: {random} (random policy), 1: {format_number(one.good)}"
-        rows.append(f"{one.name:<{width}}  {steps:>9,} env steps  {scale}")
-    return list(zip_longest(["environments"][: len(rows)], rows, fillvalue=""))
-
-
 def _stage_rows(plan: StagePlan, definition: StudyDefinition) -> list[tuple[str, str]]:
-    settings, num_seeds, num_environments = definition.settings, len(plan.seeds), len(definition.environments)
+    settings, num_seeds, num_environments = definition.settings, len(plan.seeds), len(definition.part_names)
     count = f"{plan.num_configurations} x {num_seeds}" if num_seeds > 1 else str(plan.num_configurations)
     count = f"{count} x {num_environments}".rjust(_WIDTH_OF_COUNTS) if num_environments else count
     seeds = f"{'seed' if num_seeds == 1 else 'seeds'} {', '.join(map(str, plan.seeds))}"
-    what = _WHAT[plan.stage]
+    what = plan.what or _WHAT[plan.stage]
     if plan.stage == TEST and settings.baselines:
         what = what.replace("winner and", f"winner, {', '.join(settings.baselines)} and")
     if num_environments:

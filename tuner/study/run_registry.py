@@ -55,7 +55,7 @@ class Run:
         attempts: Earlier ends of its process: crashes and stops.
         complaint: What is wrong with it although its process does not know.
         host: The other machine that it runs on, or ran on last; empty on this one.
-        environment: Which one it is in, of a study of several.
+        environment: Which one it is in, of a part of a run.
         times: Step -> seconds of training until then, where they are known.
     """
 

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict
 from functools import partial
 
 import optuna
@@ -11,26 +10,22 @@ from optuna.pruners import BasePruner, NopPruner
 from optuna.samplers import TPESampler
 
 from tuner.executors.base import Executor
-from tuner.results.features import stages_behind
+from tuner.features import parts
+from tuner.results.features import all_stages, stages_behind
+from tuner.results.objective import Rescale, as_it_is
 from tuner.results.protocol import stage_seeds
 from tuner.results.records import (
     CONFIRM,
-    EVOLVE,
     LATER_STAGES,
     RACE,
     SCREEN,
-    STAGES,
     TEST,
     RunRecord,
     StudySummary,
 )
-from tuner.results.scales import ScoreScale, check_scale
 from tuner.results.selection import (
     MIN_RACE_SEEDS,
-    choose_candidates,
-    choose_front,
-    choose_spread,
-    choose_winner,
+    WinnerSelection,
     rank_entrants,
     survivors,
 )
@@ -41,19 +36,18 @@ from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.dispatch import Dispatcher, Stage
 from tuner.study.end_rules import TrialEndRules
 from tuner.study.errors import StudyError
+from tuner.study.features import Bench, InStudy, Selection, check_definition, rescale_of, why_unpruned
 from tuner.study.guard import further_trials
-from tuner.study.population.registry import PopulationRegistry, SegmentJudge
 from tuner.study.probing import PROBE, run_probe
 from tuner.study.run_registry import RunRegistry, ScreenRegistry, SeedRegistry
 from tuner.study.sampling.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
 from tuner.study.sampling.samplers import SamplerFactory, make_sampler, num_distinct
 from tuner.study.score_checks import check_scores
-from tuner.study.several import EnvironmentsRegistry
 from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import Ownership, refuse_another
 from tuner.study.storage.reading import read_records
 from tuner.study.storage.retries import STORAGE_ERRORS, StorageLostError, explained
-from tuner.study.storage.store import StudyStore, begin_or_continue, name_objectives, scales_of
+from tuner.study.storage.store import StudyStore, begin_or_continue, describe, name_objectives
 from tuner.study.summary import summarise
 from tuner.study.watching.listener import StudyListener
 
@@ -79,17 +73,19 @@ class StudyRunner:
         pruner: BasePruner | None = None,
         listener: StudyListener | None = None,
     ) -> None:
+        check_definition(definition)
         self._definition = definition
         self._store = store
         self._executor = executor
         self._make_sampler = make_sampler
-        unpruned = pruner is None or definition.others or definition.environments
-        self._pruner = NopPruner() if unpruned or pruner is None else pruner  # by one value, at points of one curve
+        self._pruner = NopPruner() if pruner is None or why_unpruned(describe(definition)) else pruner
+        selections = (part.selection(definition) for part in parts(InStudy))
+        self._selection: Selection = next(filter(None, selections), WinnerSelection(definition.settings.over_seeds))
         self._listener = listener or StudyListener()
         self._interrupts = Interrupts(store)
         self._began = time.monotonic()
         self._seconds_before = 0.0
-        self._scales: dict[str, ScoreScale] = {}
+        self._rescale: Rescale = as_it_is
 
     def run(self) -> StudySummary:
         """Runs the study, or what is left of it.
@@ -144,7 +140,7 @@ class StudyRunner:
         new = begin_or_continue(study, definition, self._store.url)
         name_objectives(study, definition.others)
         if new:
-            for name in (*STAGES, *stages_behind(), PROBE):
+            for name in (*all_stages(), *stages_behind(), PROBE):
                 if (aside := archive(definition.study_folder / name)) is not None:
                     self._listener.on_note(
                         f"{definition.study_folder / name} is of an earlier study and is now {aside.name}"
@@ -154,9 +150,10 @@ class StudyRunner:
 
     def _run_stages(self, screen: optuna.Study, ownership: Ownership) -> None:
         settings = self._definition.settings
-        self._scales = self._measure_scales(screen)
-        random_score = 0.0 if self._scales else self._probe(screen)
-        end_rules = TrialEndRules(self._definition, random_score, self._scales)
+        for part in parts(InStudy):
+            part.prepare(self._definition, screen, self._measure)
+        self._rescale = rescale_of(screen)
+        end_rules = TrialEndRules(self._definition, self._probe(screen), self._rescale)
 
         def heartbeat() -> None:
             if ownership.heartbeat():
@@ -164,29 +161,36 @@ class StudyRunner:
 
         dispatcher = Dispatcher(end_rules, self._executor, self._interrupts, self._listener, heartbeat)
         earlier = tuple(self._records((self._definition.first_stage, *LATER_STAGES)))
-        check_scores(earlier, self._definition.metric, self._definition.others, self._scales)
+        check_scores(earlier, self._definition.metric, self._definition.others, self._rescale)
         dispatcher.restore(earlier)
-        if settings.evolution is not None:
-            compared = self._evolve(screen, dispatcher)
-        else:
-            compared = self._select(screen, dispatcher)
+        bench = Bench(
+            self._definition,
+            screen,
+            self._listener,
+            partial(self._records, LATER_STAGES),
+            dispatcher.run_stage,
+            partial(self._run_seeds, dispatcher),
+            self._nothing_confirmed,
+        )
+        found = next(filter(None, (part.find(bench) for part in parts(InStudy))), None)
+        compared = self._select(screen, dispatcher) if found is None else found
         known = [Candidate.default(), *map(Candidate.known, settings.baselines)]
         screen.set_user_attr(attributes.BASELINES, [one.label for one in known[1:]])
         self._run_seeds(dispatcher, TEST, [*compared, *known], settings.num_test_seeds)
 
     def _select(self, screen: optuna.Study, dispatcher: Dispatcher) -> list[Candidate]:
-        """Screens, races and confirms: the winner, of several objectives the front."""
+        """Screens, races and confirms: the winner, or all that the study chooses."""
         settings = self._definition.settings
         screened = self._screen(screen, dispatcher)
         candidates = self._race(screen, dispatcher, screened)
         confirmed = self._run_seeds(
             dispatcher, CONFIRM, self._candidates(screen, candidates), settings.num_select_seeds
         )
-        winners = self._choose(confirmed, candidates)
+        winners = self._selection.chosen(confirmed, candidates)
         if not winners:
             raise self._nothing_confirmed()
-        if self._definition.others:
-            screen.set_user_attr(attributes.FRONT, [winner.label for winner in winners])
+        for key, kept in self._selection.kept(winners).items():
+            screen.set_user_attr(key, kept)
         screen.set_user_attr(attributes.WINNER, winners[0].label)
         return self._candidates(screen, winners)
 
@@ -196,43 +200,14 @@ class StudyRunner:
             "see the output of the runs of its stage confirm"
         )
 
-    def _evolve(self, study: optuna.Study, dispatcher: Dispatcher) -> list[Candidate]:
-        """Has a population evolve: its best schedule and its best static configuration, each replayed and confirmed."""
-        settings, registry = self._definition.settings, PopulationRegistry(study, self._definition)
-        if registry.num_open or registry.num_entered < registry.total:
-            study.set_user_attr(attributes.WINNER, None)
-        self._listener.on_stage(EVOLVE, registry.total, (*registry.records(), *self._records(LATER_STAGES)))
-        dispatcher.run_stage(Stage(registry, SegmentJudge(registry)))
-        groups = [found[: settings.num_candidates] for found in (registry.schedules(), registry.statics())]
-        confirmed = self._run_seeds(
-            dispatcher, CONFIRM, [one for group in groups for one in group], settings.num_select_seeds
-        )
-        chosen = list(filter(None, (choose_winner(confirmed, group, settings.over_seeds) for group in groups)))
-        if not chosen:
-            raise self._nothing_confirmed()
-        study.set_user_attr(attributes.STATIC, chosen[-1].label if len(chosen) > 1 else None)
-        study.set_user_attr(attributes.WINNER, chosen[0].label)
-        return chosen
-
-    def _choose(self, confirmed: tuple[RunRecord, ...], candidates: tuple[RunRecord, ...]) -> tuple[RunRecord, ...]:
-        """The winner; of several objectives all candidates that no other one beats."""
-        others, over_seeds = self._definition.others, self._definition.settings.over_seeds
-        if others:
-            return choose_front(confirmed, candidates, others, over_seeds)
-        winner = choose_winner(confirmed, candidates, over_seeds)
-        return () if winner is None else (winner,)
-
     def _race(
         self, screen: optuna.Study, dispatcher: Dispatcher, screened: tuple[RunRecord, ...]
     ) -> tuple[RunRecord, ...]:
         """Who is to be confirmed, best first: the best of the screening stage, after a race if there is to be one."""
         settings = self._definition.settings
-        if self._definition.others:
-            entrants = choose_spread(screened, self._definition.others, settings.num_candidates)
-        else:
-            entrants = choose_candidates(
-                screened, settings.num_entrants if settings.num_race_seeds else settings.num_candidates
-            )
+        entrants = self._selection.entrants(
+            screened, settings.num_entrants if settings.num_race_seeds else settings.num_candidates
+        )
         if not entrants:
             num = len(screened)
             raise StudyError(
@@ -259,10 +234,11 @@ class StudyRunner:
         registry = ScreenRegistry(
             study, definition, seed, min(possible, default=None), partial(self._one_more, study, allowance)
         )
-        runs = self._in_environments(registry)
+        runs = self._in_parts(registry)
         if registry.num_open or registry.num_entered < registry.total:
             study.set_user_attr(attributes.WINNER, None)  # more trials may bring another
-            study.set_user_attr(attributes.FRONT, [])
+            for key, nothing in (item for part in parts(InStudy) for item in part.undecided.items()):
+                study.set_user_attr(key, nothing)
         self._listener.on_stage(SCREEN, registry.total, (*registry.records(), *self._records(LATER_STAGES)))
         if registry.num_entered > definition.settings.num_trials:
             self._listener.on_note(
@@ -311,7 +287,7 @@ class StudyRunner:
         """What earlier sessions have done in these stages."""
         definition = self._definition
         for stage in stages:
-            kept_in = SCREEN if stage == EVOLVE else stage
+            kept_in = SCREEN if stage == self._definition.first_stage else stage
             if (study := self._store.find(definition.name, kept_in)) is not None:
                 yield from read_records(study, stage, definition.study_folder, definition.settings.others)
 
@@ -341,14 +317,15 @@ class StudyRunner:
         study = self._store.open(self._definition.name, stage, directions=self._definition.directions)
         name_objectives(study, self._definition.others)
         registry = SeedRegistry(study, stage, self._definition, candidates, seeds)
-        runs = self._in_environments(registry)
+        runs = self._in_parts(registry)
         self._listener.on_stage(stage, registry.total, registry.records())
         dispatcher.run_stage(Stage(runs))
         return tuple(run for run in registry.records() if run.seed in seeds)
 
-    def _in_environments(self, registry: RunRegistry) -> RunRegistry:
-        """The runs of a stage, in every environment of the study."""
-        return EnvironmentsRegistry(registry, self._definition, self._scales) if self._scales else registry
+    def _in_parts(self, registry: RunRegistry) -> RunRegistry:
+        """The runs of a stage, or what they are made of."""
+        made = (part.in_parts(registry, self._definition, self._rescale) for part in parts(InStudy))
+        return next(filter(None, made), registry)
 
     def _candidates(self, screen: optuna.Study, runs: Iterable[RunRecord]) -> list[Candidate]:
         trials = screen.get_trials(deepcopy=False)
@@ -360,24 +337,9 @@ class StudyRunner:
         known: float | None = study.user_attrs.get(attributes.RANDOM_SCORE)
         if known is not None or self._definition.probe is None:
             return known
-        score = run_probe(self._definition, self._executor, self._interrupts)
+        score = self._measure(self._definition)
         study.set_user_attr(attributes.RANDOM_SCORE, score)
         return score
 
-    def _measure_scales(self, study: optuna.Study) -> dict[str, ScoreScale]:
-        """The scale of each of several environments, fixed for good; in each, one process tries out what fits."""
-        known = scales_of(study)
-        for number, one in enumerate(self._definition.environments):
-            if one.name in known:
-                continue
-            random = one.random
-            if self._definition.probe is not None:
-                measured = run_probe(self._definition.within(one.name), self._executor, self._interrupts, number)
-                random = measured if random is None else random
-            assert random is not None, "a function has no random policy to be measured"
-            known[one.name] = ScoreScale(random, one.good)
-            check_scale(one.name, known[one.name])
-            study.set_user_attr(attributes.SCALES, {name: asdict(scale) for name, scale in known.items()})
-        if known:
-            study.set_user_attr(attributes.RANDOM_SCORE, 0.0)
-        return known
+    def _measure(self, definition: StudyDefinition, number: int = 0) -> float | None:
+        return run_probe(definition, self._executor, self._interrupts, number)

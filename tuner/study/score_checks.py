@@ -1,13 +1,12 @@
 """Scores of finished runs against the curves that are kept beside them: somebody may have edited one of the two."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 
 from tuner.errors import UserError
-from tuner.results.objective import SECONDS, Metric, Timing, other_values
+from tuner.results.objective import SECONDS, Metric, Rescale, Timing, as_it_is, other_values
 from tuner.results.records import Objective, RunRecord
-from tuner.results.scales import ScoreScale
 from tuner.trial.messages import Outcome
 
 _TOLERANCE = 1e-6
@@ -15,7 +14,7 @@ _TOLERANCE = 1e-6
 
 
 def check_scores(
-    runs: Iterable[RunRecord], metric: Metric, others: Sequence[Objective], scales: Mapping[str, ScoreScale]
+    runs: Iterable[RunRecord], metric: Metric, others: Sequence[Objective], rescale: Rescale = as_it_is
 ) -> None:
     """Refuses a score that does not come of its curve, before anything is chosen or told by it.
 
@@ -23,13 +22,13 @@ def check_scores(
         runs: Of a study.
         metric: Of the study.
         others: Objectives behind it.
-        scales: Of several environments.
+        rescale: To what the parts of runs are scored by.
 
     Raises:
         UserError: Names the first such run.
     """
     for run in runs:
-        for name, kept, expected in _pairs(run, metric, others, scales):
+        for name, kept, expected in _pairs(run, metric, others, rescale):
             if kept is not None and not math.isclose(kept, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
                 where = f"{run.stage}/{run.number}" + (f" in {run.environment}" if run.environment else "")
                 raise UserError(
@@ -37,11 +36,11 @@ def check_scores(
                     "beside it: somebody has edited it. Put back a copy of the storage, or begin another study with "
                     "another study.name or storage.url"
                 )
-        check_scores(run.parts, metric, (), scales)
+        check_scores(run.parts, metric, (), rescale)
 
 
 def _pairs(
-    run: RunRecord, metric: Metric, others: Sequence[Objective], scales: Mapping[str, ScoreScale]
+    run: RunRecord, metric: Metric, others: Sequence[Objective], rescale: Rescale = as_it_is
 ) -> Iterator[tuple[str, float | None, float]]:
     """What is kept of a run and what comes of its curve, by names; nothing of one whose score is not its own."""
     if run.outcome is not Outcome.COMPLETE:
@@ -53,8 +52,7 @@ def _pairs(
         timing = Timing(run.times, run.time_limit)
         if metric.timed and not timing.covers(run.curve):
             return
-        scale = scales.get(run.environment)
-        yield "score", run.value, metric(run.curve if scale is None else scale.curve(run.curve), timing)
+        yield "score", run.value, metric(rescale(run.environment, run.curve), timing)
         for other, expected in zip(others, other_values(others, run.curve, run.seconds, timing), strict=True):
             if other.name != SECONDS:
                 yield other.name, run.scores.get(other.name), expected

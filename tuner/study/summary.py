@@ -8,40 +8,34 @@ import optuna
 from optuna.study import StudyDirection
 
 from tuner.features import parts
-from tuner.results.features import all_facts
+from tuner.results.features import InResults, all_facts
 from tuner.results.objective import make_metric, make_others
 from tuner.results.records import (
     CONFIRM,
-    EVOLVE,
     LATER_STAGES,
     SCREEN,
-    TEST,
     Importances,
     Objective,
-    OwnWinner,
     RunRecord,
     StudySummary,
 )
 from tuner.results.wording import counted, join_words
 from tuner.study.definition import DEFAULT_LABEL
-from tuner.study.features import InStudy
+from tuner.study.features import InStudy, first_stage, rescale_of, why_unpruned
 from tuner.study.importance import PERMUTATIONS, importances, over_time
-from tuner.study.population.knobs import Schedule
 from tuner.study.sampling.pruning import decisions_from_json, describe_decisions
+from tuner.study.schedules import Schedule
 from tuner.study.score_checks import check_scores
 from tuner.study.space.describing import axis_kind, describe_values
 from tuner.study.storage import store as attributes
 from tuner.study.storage.homes import is_home
 from tuner.study.storage.ownership import OWNER
 from tuner.study.storage.reading import RUN_ATTRIBUTE, START_ATTRIBUTE, read_records
-from tuner.study.storage.store import StudyStore, scales_of
+from tuner.study.storage.store import StudyStore
 from tuner.study.sweep.job_registry import other_objectives
 from tuner.study.sweep.study import SWEEP_FOLDER, best_jobs, home_of_sweep
 from tuner.trial.messages import JsonDict
 
-_ON_ONE_SCALE = "mean over environments (0: random policy, 1: good policy)"
-SEVERAL = "with several objectives a run that is behind in one may be ahead in another"
-IN_TURN = "environments are trained in one after the other, and a run that is behind in one may be ahead in the next"
 NOT_REPEATABLE = "With several at a time the order of their ends, and so the search, is not exactly repeatable."
 
 
@@ -60,84 +54,63 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
     """
     screen = store.require(name)
     if SWEEP_FOLDER in screen.user_attrs:
-        return _summarise_sweep(screen, thorough)
+        return _summarise_sweep(screen, store, folder, thorough)
     facts: JsonDict = screen.user_attrs.get(attributes.FACTS, {})
     definition: JsonDict = screen.user_attrs[attributes.DEFINITION]
     metric = make_metric(definition["metric"])
     others = make_others(definition.get("others", ()), definition["metric"])
     names = [other.name for other in others]
-    evolves = bool(definition.get("evolution"))
-    runs = list(read_records(screen, EVOLVE if evolves else SCREEN, folder, names))
+    stage = first_stage(definition)
+    is_screened = stage == SCREEN
+    runs = list(read_records(screen, stage, folder, names))
     for stage in LATER_STAGES:
         study = store.find(name, stage)
         runs += read_records(study, stage, folder, names) if study is not None else ()
-    environments = scales_of(screen)
-    check_scores(runs, metric, others, environments)
+    check_scores(runs, metric, others, rescale_of(screen))
+    unit = "".join(f", {said}" for part in parts(InStudy) if (said := part.unit(screen)))
     found = (
         Importances()  # values change while members train: no score belongs to one of them
-        if evolves
+        if not is_screened
         else importances(screen, definition["space"], permutations=PERMUTATIONS if thorough else 0)
     )
     return StudySummary(
         **_shared(screen),
-        metric_name=f"{metric.label}, {_ON_ONE_SCALE}" if environments else metric.label,
+        metric_name=f"{metric.label}{unit}",
         metric=metric.name,
         runs=tuple(runs),
         winner_label=screen.user_attrs.get(attributes.WINNER),
         default_label=DEFAULT_LABEL,
         importances=found.shares,
         importance_null=found.null,
-        importance_over_time=over_time(screen, definition["space"], metric) if thorough and not evolves else (),
+        importance_over_time=over_time(screen, definition["space"], metric) if thorough and is_screened else (),
         notes=_notes(screen, definition, runs),
         retrain_command=str(facts.get("retrain", "")),
         default_command=str(facts.get("default", "")),
         others=others,
-        front=tuple(screen.user_attrs.get(attributes.FRONT, ())),
-        static_label=screen.user_attrs.get(attributes.STATIC),
         baselines=tuple(screen.user_attrs.get(attributes.BASELINES, ())),
         starts=_starts(screen),
         random_score=screen.user_attrs.get(attributes.RANDOM_SCORE),
         seconds=float(screen.user_attrs.get(attributes.SECONDS, 0.0)),
         facts={
             **dict(_kept_facts(store, name)),
-            **(_worked_out(screen, definition["space"]) if thorough and not evolves else {}),
+            **_seen(screen, store, folder),
+            **(_worked_out(screen, definition["space"]) if thorough and is_screened else {}),
         },
-        environments=environments,
-        own_winners=_own_winners(store, definition, folder) if environments else {},
     )
-
-
-def _own_winners(store: StudyStore, definition: JsonDict, folder: Path) -> dict[str, OwnWinner]:
-    """Who won in studies of one of the environments alone, the latest of each."""
-    found: dict[str, OwnWinner] = {}
-    for name in store.names():
-        study, tested = store.find(name), store.find(name, TEST)
-        about: JsonDict = study.user_attrs.get(attributes.DEFINITION, {}) if study is not None else {}
-        if study is None or tested is None or not about or about.get("environments") or about.get("evolution"):
-            continue
-        for environment, one in (definition.get("environments") or {}).items():
-            if environment not in found and _is_alike(about, definition, one["config"]):
-                label = study.user_attrs.get(attributes.WINNER)
-                runs = read_records(tested, TEST, folder.parent / name)
-                scores = [(run.seed, run.score) for run in runs if run.label == label and run.score is not None]
-                if scores:
-                    found[environment] = OwnWinner(name, tuple(scores))
-    return found
-
-
-def _is_alike(alone: JsonDict, several: JsonDict, config: JsonDict) -> bool:
-    """Whether a study of one environment measures what a study of several does in it, after as many steps."""
-    same = all(alone.get(key) == several.get(key) for key in ("agent", "backend", "metric"))
-    parts = ("env", "training", "evaluation")
-    return same and all(alone["config"].get(part) == config.get(part) for part in parts)
 
 
 def _kept_facts(store: StudyStore, name: str) -> Iterator[tuple[str, object]]:
     """The facts of features that the storage keeps."""
     for fact in all_facts():
         study = None if fact.stage is None else store.find(name, fact.stage)
-        if study is not None and fact.key in study.user_attrs:
-            yield fact.key, fact.read(study.user_attrs[fact.key])
+        if study is not None and fact.key_kept in study.user_attrs:
+            found = fact.read(study.user_attrs[fact.key_kept])
+            if found != fact.default:
+                yield fact.key, found
+
+
+def _seen(study: optuna.Study, store: StudyStore, folder: Path) -> dict[str, object]:
+    return {key: fact for part in parts(InStudy) for key, fact in part.seen(study, store, folder).items()}
 
 
 def _worked_out(study: optuna.Study, space: JsonDict, maximised: bool = True) -> dict[str, object]:
@@ -166,8 +139,8 @@ def own_home(store: StudyStore, name: str, typed: Path) -> Path:
     return typed
 
 
-def _summarise_sweep(study: optuna.Study, thorough: bool) -> StudySummary:
-    """A sweep has no stages: the winner is its best job, of several objectives all that no other job beats."""
+def _summarise_sweep(study: optuna.Study, store: StudyStore, folder: Path, thorough: bool) -> StudySummary:
+    """A sweep has no stages: the winner is its best job, if it has one objective."""
     maximised, *others = (direction is StudyDirection.MAXIMIZE for direction in study.directions)
     names = other_objectives(study)
     best = best_jobs(study)
@@ -184,12 +157,11 @@ def _summarise_sweep(study: optuna.Study, thorough: bool) -> StudySummary:
         winner_label=labels[best[0].number] if best and not others else None,
         importances=found.shares,
         importance_null=found.null,
-        facts=_worked_out(study, space, maximised) if thorough else {},
+        facts={**_seen(study, store, folder), **(_worked_out(study, space, maximised) if thorough else {})},
         notes=_order_note(study),
         seconds=(max(ended) - min(started)).total_seconds() if started and ended else 0.0,
         maximised=maximised,
         others=tuple(Objective(name, name, up) for name, up in zip(names, others, strict=True)),
-        front=tuple(labels[job.number] for job in best) if others else (),
         is_sweep=True,
     )
 
@@ -199,7 +171,8 @@ def _shared(study: optuna.Study) -> JsonDict:
     definition: JsonDict = study.user_attrs[attributes.DEFINITION]
     settings: JsonDict = study.user_attrs.get(attributes.SETTINGS, {})
     facts: JsonDict = study.user_attrs.get(attributes.FACTS, {})
-    sizes = {words: settings.get(key) for words, key in _SIZES.items()}
+    known = {words: key for part in parts(InResults) for words, key in part.sizes.items()}
+    sizes = {words: settings.get(key) for words, key in {**known, **_SIZES}.items()}
     space = sorted(definition["space"].values(), key=lambda one: str(one["path"]))
     return {
         "name": study.study_name,
@@ -217,8 +190,6 @@ def _shared(study: optuna.Study) -> JsonDict:
 
 
 _SIZES = {
-    "members": "members",
-    "generations": "generations",
     "screening trials": "num_trials",
     "configurations raced": "num_entrants",
     "further seeds in the race": "num_race_seeds",
@@ -231,23 +202,15 @@ _SIZES = {
 }
 
 
-_ABOUT_POPULATION = (
-    "Members of the population have seeds of their own; what they scored is of agents that were chosen for it, and "
-    "stands beside the result, which are schedules replayed from scratch."
-)
-
-
 def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> tuple[str, ...]:
     notes = []
-    if definition.get("evolution"):
-        return (_ABOUT_POPULATION, *_order_note(study))
+    if first_stage(definition) != SCREEN:
+        return (why_unpruned(definition), *_order_note(study))
     if attributes.RUNGS in study.user_attrs:
         rungs = study.user_attrs[attributes.RUNGS]
         notes.append(describe_decisions(decisions_from_json(rungs["decisions"]), rungs["num_trials"]))
-    elif definition.get("others"):
-        notes.append(f"Nothing was pruned or raced: {SEVERAL}.")
-    elif definition.get("environments"):
-        notes.append(f"Nothing was pruned: {IN_TURN}.")
+    elif why := why_unpruned(definition):
+        notes.append(why)
     else:
         notes += _why_nothing_was_pruned(study, sum(run.stage == SCREEN and run.complete for run in runs))
     starts = _starts(study)
@@ -299,7 +262,7 @@ class Winner:
 
 
 def find_winner(store: StudyStore, name: str, label: str | None = None) -> Winner | None:
-    """The winner of a study, or of several objectives the member of the front with that label; None if there is none.
+    """The winner of a study, or the configuration with that label; None if there is none.
 
     Args:
         store: Where the study is kept.

@@ -76,7 +76,9 @@ class SweepTracking(SweepListener):
         """Now it is known where everything is."""
         self._jobs = _JobTracking(self._planned, self._tracker, self._definition.name, folder)
         maximised = self._planned.sweep.directions[0] == "maximize"
-        self._whole = StudyRunListener(self._tracker, self._definition, folder, maximised=maximised)
+        self._whole = StudyRunListener(
+            self._tracker, self._definition, folder, maximised=maximised, columns=self._jobs.shared()
+        )
 
     def on_stage(self, stage: str, num_runs: int, records: Sequence[RunRecord]) -> None:
         """The sweep begins, or goes on."""
@@ -132,12 +134,20 @@ class _JobTracking(TrackingListener):
 
         Hydra's own state is left alone: a job that runs in this process has it.
         """
-        app = self._planned.app
         try:
-            config = own_part(app.compose(number, overrides))
-            described: JsonDict = app.task_function.run_config(config)  # type: ignore[attr-defined]
+            return self._described(self._planned.app.compose(number, overrides))
         except (HydraException, OmegaConfBaseException, UserError):
             return {"overrides": list(overrides)}
+
+    def shared(self) -> JsonDict:
+        """What jobs have in common, as each of them shows it; nothing where that cannot be resolved without a job."""
+        try:
+            return self._described(self._planned.app.config)
+        except (HydraException, OmegaConfBaseException, UserError):
+            return {}
+
+    def _described(self, config: DictConfig) -> JsonDict:
+        described: JsonDict = self._planned.app.task_function.run_config(own_part(config))  # type: ignore[attr-defined]
         return described
 
     def config_of(self, run: Run) -> JsonDict:

@@ -47,7 +47,7 @@ class RunInfo:
 
 @dataclass(frozen=True)
 class PartOfRun:
-    """That a run goes on with what another one was about, as the generations of one member of a population do.
+    """That a run goes on with what another one was about, as trials may that train one agent in turn.
 
     Attributes:
         whole: all of it together; its folder tells one whole from another.

@@ -38,7 +38,7 @@ class FrameSettings(CommonSettings):
     frame_stack: int = setting(
         default=1,
         kind=Count(),
-        text="Frames that are shown together; the same as in set().",
+        text="Frames that are shown together; training shows as many.",
         effect="higher: velocities can be seen, and networks are larger",
         typical="1 to 4",
     )

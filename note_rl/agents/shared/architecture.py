@@ -25,6 +25,7 @@ from note_rl.environments.frames import channels_first
 from note_rl.errors import SettingsError
 from note_rl.settings.fields import check_fields, documented, setting
 from note_rl.support.checking import flag, widths
+from note_rl.wording import SettingName, out_of_range
 
 _HEAD_TEXT = "What follows the trunk, as {layers: [...], initializer: ..., gain: ...}: layers, and the output layer's."
 
@@ -104,12 +105,17 @@ class Architecture:
         """
         check_fields(self)
         if not self._listed and not self.hidden_sizes:
-            raise SettingsError(f"layers=[] is empty: name at least one, such as [{Dense.example}], or hidden_sizes")
+            raise SettingsError(
+                "{} is empty: name at least one, such as [{}], or hidden_sizes",
+                *(SettingName("layers").at([]), Dense.example),
+            )
         dense = [index for index, layer in enumerate(self._listed) if isinstance(layer, Dense)]
         if self.hidden_sizes and dense:
+            sizes = SettingName("hidden_sizes")
             raise SettingsError(
-                f"layers.{dense[0]} is dense, and hidden_sizes={list(self.hidden_sizes)} would come behind the list: "
-                "write hidden_sizes=[] to have the list alone, or take dense layers out of it"
+                "{} is dense, and {} would come behind the list: write {} to have the list alone, or take dense layers "
+                "out of it",
+                *(SettingName(f"layers.{dense[0]}"), sizes.at(list(self.hidden_sizes)), sizes.at([])),
             )
         _parse_head(self.head, "head")
         _parse_head(self.value_head, "value_head")
@@ -244,7 +250,8 @@ def _parse_head(written: object, where: str) -> Head:
     if written is None:
         return Head()
     if not isinstance(written, Mapping):
-        raise SettingsError(f"{where}={written!r} must be a group of {', '.join(known)}, such as {{gain: 0.01}}")
+        rule = f"be a group of {', '.join(known)}, such as {{gain: 0.01}}"
+        raise SettingsError(out_of_range(where, rule, written))
     for key in written:
         if key not in known:
             raise SettingsError(f"{where} has no {key}{instead(str(key), known)}")

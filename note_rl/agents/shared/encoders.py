@@ -11,6 +11,7 @@ from note_rl.environments.packing import ACTION, PackedKey, PackedShape
 from note_rl.errors import SettingsError
 from note_rl.settings.fields import check_fields, documented, like, setting
 from note_rl.support.checking import widths
+from note_rl.wording import choice, out_of_range
 
 _FOR_LARGE_IMAGES = (
     {"conv": {"filters": 32, "size": 8, "stride": 4}},
@@ -98,15 +99,18 @@ def encoded_plan(
     """
     if not isinstance(shape, PackedShape):
         raise SettingsError(
-            "encoders (network=dict) are for observations that are dictionaries, and this network is to see an array "
-            f"of the shape {list(shape)}: choose network=mlp or network=layers"
+            "encoders are for observations that are dictionaries, and this network is to see an array of the shape {}: "
+            "choose {}",
+            *(list(shape), choice("hidden_sizes or layers")),
         )
     shown = [part for part in shape.parts if part.key != ACTION]
     keys = [part.key for part in shown]
     if encoders is None:
         encoders = encoders_by_kind(shown)
     if not isinstance(encoders, Mapping):
-        raise SettingsError(f"encoders={encoders!r} must be a group with an entry for each of {', '.join(keys)}")
+        raise SettingsError(
+            out_of_range("encoders", f"be a group with an entry for each of {', '.join(keys)}", encoders)
+        )
     for key in encoders:
         if key not in keys:
             raise SettingsError(f"encoders has {key}, which observations do not{instead(str(key), keys)}")
@@ -139,7 +143,7 @@ def _plan(part: PackedKey, written: Any) -> NetworkPlan | None:
     if written is None:
         return None
     if not isinstance(written, Mapping):
-        raise SettingsError(f"{where}={written!r} must be a group such as {{layers: [{{dense: 64}}]}}, or null")
+        raise SettingsError(out_of_range(where, "be a group such as {layers: [{dense: 64}]}, or null", written))
     for name in written:
         if name not in _OF_ENCODERS:
             raise SettingsError(f"{where} has no {name}{instead(str(name), list(_OF_ENCODERS))}")

@@ -14,6 +14,7 @@ from note_rl.settings.fields import check_fields, documented, setting
 from note_rl.support.checking import Count, Number, OneOf, described
 from note_rl.support.spelling import nearest
 from note_rl.types import Activation
+from note_rl.wording import Name, as_setting, out_of_range
 
 Shape = tuple[int, ...]
 
@@ -27,11 +28,11 @@ _GAIN_TEXT = "Factor of the weights that are drawn; None: that of the whole list
 
 
 @described("a whole number, or two for height and width")
-def _pair(name: str, value: Any) -> tuple[int, int]:
+def _pair(name: Name, value: Any) -> tuple[int, int]:
     """(height, width)."""
     both = list(value) if isinstance(value, list | tuple) else [value, value]
     if len(both) != 2:
-        raise SettingsError(f"{name} must be a whole number, or two for height and width, got {value!r}")
+        raise SettingsError(out_of_range(name, "be a whole number, or two for height and width", value))
     return Count()(name, both[0]), Count()(name, both[1])
 
 
@@ -215,7 +216,7 @@ def parse_layers(written: object, where: str = "layers") -> tuple[Layer, ...]:
         SettingsError: The first thing that is no layer: its place, the value and what there is instead.
     """
     if isinstance(written, str) or not isinstance(written, Sequence):
-        raise SettingsError(f"{where}={written!r} must be a list of layers, such as [{Dense.example}]")
+        raise SettingsError(out_of_range(where, f"be a list of layers, such as [{Dense.example}]", written))
     return tuple(_parse_layer(entry, f"{where}.{index}") for index, entry in enumerate(written))
 
 
@@ -225,7 +226,8 @@ def _parse_layer(entry: object, where: str) -> Layer:
     if isinstance(entry, str):
         entry = {entry: None}
     if not isinstance(entry, Mapping) or len(entry) != 1:
-        raise SettingsError(f"{where}={entry!r} must be one layer by its name, such as {Dense.example} or flatten")
+        rule = f"be one layer by its name, such as {Dense.example} or flatten"
+        raise SettingsError(out_of_range(where, rule, entry))
     ((name, told),) = entry.items()
     kind = LAYERS.get(str(name))
     if kind is None:
@@ -239,7 +241,7 @@ def _made(kind: type[Layer], told: object, where: str) -> Layer:
         told = {}
     elif not isinstance(told, Mapping):
         if kind.shorthand is None:
-            raise SettingsError(f"{where}={told!r} is not understood: write {kind.example}")
+            raise SettingsError("{} is not understood: write {}", as_setting(where).at(told), kind.example)
         told = {kind.shorthand: told}
     for key in told:
         if key not in known:

@@ -15,6 +15,7 @@ from note_rl.errors import EnvironmentMismatchError, say_once
 from note_rl.support.checking import Count
 from note_rl.support.precision import in_single_precision
 from note_rl.types import FloatArray
+from note_rl.wording import choice
 
 _log = logging.getLogger(__name__)
 
@@ -185,8 +186,9 @@ def image_shape(obs_shape: tuple[int, ...]) -> tuple[int, int, int]:
     height, width, channels = last if len(last) == 3 else (0, 0, 0)
     if min(height, width) < FEWEST_PIXELS:
         raise EnvironmentMismatchError(
-            f"this network looks at images [height, width, channels] of at least {FEWEST_PIXELS} pixels a side, and an "
-            f"observation has the shape {list(obs_shape)}; use network=mlp, or wrappers that give such"
+            "this network looks at images [height, width, channels] of at least {} pixels a side, and an observation "
+            "has the shape {}; use {}, or wrappers that give such",
+            *(FEWEST_PIXELS, list(obs_shape), choice("hidden_sizes")),
         )
     return height, width, channels
 

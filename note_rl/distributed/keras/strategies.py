@@ -9,12 +9,18 @@ from typing import Any, Literal
 import tensorflow as tf
 
 from note_rl.errors import SettingsError
+from note_rl.settings.distributed import Distributed
+from note_rl.settings.fields import named
+from note_rl.wording import choice
 
 _KINDS: dict[Literal["mirrored", "multi_worker", "parameter_server"], Any] = {
     "mirrored": tf.distribute.MirroredStrategy,
     "multi_worker": tf.distribute.MultiWorkerMirroredStrategy,
     "parameter_server": tf.distribute.ParameterServerStrategy,
 }
+
+
+_REPLICAS = named(Distributed, "replicas")
 
 
 def mirrored(replicas: int) -> Any:
@@ -31,8 +37,9 @@ def mirrored(replicas: int) -> Any:
     devices = [device.name for device in tf.config.list_logical_devices(kind)]
     if len(devices) < replicas:
         raise SettingsError(
-            f"strategy=mirrored with replicas={replicas}, but TensorFlow has {len(devices)} {kind} in this process: "
-            f"use replicas={len(devices)}, or a process in which it has done nothing yet"
+            "strategy mirrored with {}, but TensorFlow has {} {} in this process: use {}, or a process in which it has "
+            "done nothing yet",
+            *(_REPLICAS.at(replicas), len(devices), kind, _REPLICAS.at(len(devices))),
         )
     exchange = tf.distribute.ReductionToOneDevice() if kind == "CPU" else None
     return tf.distribute.MirroredStrategy(devices[:replicas], cross_device_ops=exchange)
@@ -67,8 +74,8 @@ def _multi_worker(resolver: Any) -> Any:
         return tf.distribute.MultiWorkerMirroredStrategy(resolver)
     except (RuntimeError, ValueError) as error:
         raise SettingsError(
-            "strategy=multi_worker needs a process in which TensorFlow has done nothing yet: train in one of its own, "
-            f"as executor=local does ({error})"
+            "strategy multi_worker needs a process in which TensorFlow has done nothing yet: {} ({})",
+            *(choice("train in one of its own"), error),
         ) from error
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from note_rl.errors import AgentContractError
 from note_rl.replay.hindsight import GoalFunctions
 from note_rl.settings.demonstrations import Demonstrations, Expert, as_demonstrations
+from note_rl.settings.names import IRL, PR
 from note_rl.types import Array, BoolArray, FloatArray, Sample, Steps, Update
 
 RewardFunction = Callable[[Array, Array, Array], FloatArray]
@@ -129,7 +130,7 @@ class BatchTransform:
     def __init__(self, view: AgentView, learned_reward: bool, expert: Expert | None) -> None:
         if learned_reward and view.reward is None:
             raise AgentContractError(
-                "IRL=True learns from the agent's own reward: define reward(self, s, a, next_s) -> [B]"
+                "{} learns from the agent's own reward: define reward(self, s, a, next_s) -> [B]", IRL.at(True)
             )
         self._view = view
         self._reward = view.reward if learned_reward else None
@@ -175,8 +176,9 @@ def check_handed_over(update: Update) -> FloatArray:
     """
     if update.td_error is None:
         raise AgentContractError(
-            "PR=True draws transitions by their TD error, but __call__ never says it: call "
-            "self.prioritized_replay.update(TD) there, TD being target minus prediction [B]"
+            "{} draws transitions by their TD error, but __call__ never says it: call "
+            "self.prioritized_replay.update(TD) there, TD being target minus prediction [B]",
+            PR.at(True),
         )
     return update.td_error
 

@@ -22,8 +22,12 @@ from note_rl.replay.readers import NStep, Reader, one_step
 from note_rl.replay.samplers import PrioritizedSampler
 from note_rl.replay.trajectories import TripletReader
 from note_rl.settings.experience import ReplaySettings
+from note_rl.settings.fields import given, named
+from note_rl.settings.names import HER
+from note_rl.settings.settings import Settings
 from note_rl.settings.window_functions import Removal, ask, kept
 from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps, Update
+from note_rl.wording import Sentence
 
 _log = logging.getLogger(__name__)
 _MAX_BLOCK = 512  # gradient steps per framework call: enough to amortise the call, little enough to stay responsive
@@ -75,14 +79,15 @@ class ReplayExperience:
         """
         number, settings = recorded.num_env_steps, self.settings
         if number > settings.capacity:
+            capacity = named(ReplaySettings, "capacity")
             raise SettingsError(
-                f"the data set holds {number} steps and the pool {settings.capacity}: set pool_size/capacity={number} "
-                "or more"
+                "the data set holds {} steps and the pool {}: set {} or more",
+                *(number, settings.capacity, capacity.at(number)),
             )
         if settings.offline and number < settings.batch_size:
             raise SettingsError(
-                f"the data set holds {number} steps, less than a minibatch (batch/batch_size={settings.batch_size}): "
-                "lower the batch"
+                "the data set holds {} steps, less than a minibatch ({}): lower the batch",
+                *(number, given(settings, "batch_size")),
             )
         self.buffer.add(recorded)
 
@@ -193,9 +198,8 @@ class ReplayExperience:
             self._warned = True
             _log.warning(
                 "each phase passes over the whole pool: now %d gradient steps for %d new environment steps; "
-                "set num_updates to train less often",
-                num_batches,
-                self._new_steps,
+                "set %s to train less often",
+                *(num_batches, self._new_steps, Sentence(named(ReplaySettings, "gradient_steps"))),
             )
         ages = self._rng.permutation(len(self.buffer))[: num_batches * batch_size].reshape(-1, batch_size)
         return self.buffer.ring.slots(ages)
@@ -237,15 +241,16 @@ def make_parts(settings: ReplaySettings, view: AgentView) -> Parts:
     if settings.num_steps > 1:
         if view.gamma is None:
             raise AgentContractError(
-                f"num_steps={settings.num_steps} sums discounted rewards, but the agent has no attribute gamma: set "
-                "self.gamma, or give gamma to set()"
+                "{} sums discounted rewards, but the agent has no attribute gamma: set self.gamma, or give {}",
+                *(given(settings, "num_steps"), named(Settings, "gamma")),
             )
         reader = NStep(settings.num_steps)
     elif settings.hindsight is not None and episodes is not None:
         if view.goals is None:
             raise AgentContractError(
-                "HER=True needs the reward of any pair of goals: an environment with compute_reward(achieved, desired, "
-                "info), or an agent that defines reward_done_func(self, achieved_goal, desired_goal) -> (reward, done)"
+                "{} needs the reward of any pair of goals: an environment with compute_reward(achieved, desired, "
+                "info), or an agent that defines reward_done_func(self, achieved_goal, desired_goal) -> (reward, done)",
+                HER.at(True),
             )
         reader = HindsightReader(settings.hindsight, view.goals, episodes)
     elif settings.trajectories and episodes is not None:

@@ -19,6 +19,7 @@ from note_rl.replay.frame_ring import FrameRing
 from note_rl.replay.returns import explained_variance
 from note_rl.replay.rollout import Rollout, RolloutScores
 from note_rl.settings.experience import RolloutSettings
+from note_rl.settings.names import TARGET_KL
 from note_rl.settings.window_functions import Removal, ask
 from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps, Update
 
@@ -205,6 +206,7 @@ def _check_tells_kl(update: Update) -> None:
     """Refuses a loss of which nobody knows how far its policy has moved (AgentContractError)."""
     if approx_kl([update]) is None:
         raise AgentContractError(
-            "target_kl ends epochs by how far the policy has moved, which this loss never says: call self."
-            "prioritized_replay.update(TD, ratio) or self.report(approx_kl=...) in __call__, or leave target_kl out"
+            "{} ends epochs by how far the policy has moved, which this loss never says: call "
+            "self.prioritized_replay.update(TD, ratio) or self.report(approx_kl=...) in __call__, or {}",
+            *(TARGET_KL, TARGET_KL.leave_out()),
         )

@@ -312,7 +312,7 @@ def test_settings_that_do_not_fit_are_refused():
     with pytest.raises(SettingsError, match="add sequences=True"):
         agent.set(policy=SoftmaxPolicy(), sequences=False)
     agent.set(policy=EpsGreedyQPolicy(0.1))
-    with pytest.raises(AgentContractError, match=r"the loss of ACER reads behaviour, .* policy=softmax"):
+    with pytest.raises(AgentContractError, match=r"the loss of ACER reads behaviour, .* use SoftmaxPolicy"):
         agent.train(Framework("pytorch").optimizers.adam(agent.param, 1e-3), total_steps=40, p=0)
 
 

@@ -21,7 +21,7 @@ def test_shares_are_the_rows_in_order_and_each_has_them_once():
 
 
 def test_what_cannot_be_dealt_out_is_refused():
-    with pytest.raises(SettingsError, match=r"minibatches of 65 .* 2 replicas .* such as batch=66"):
+    with pytest.raises(SettingsError, match=r"minibatches of 65 .* 2 replicas .* such as batch/batch_size=66"):
         check_divides(2, 65)
     with pytest.raises(SettingsError, match="minibatches of 4 cannot be dealt out to 3"):
         share_of(sample(2, 4), 0, 3)

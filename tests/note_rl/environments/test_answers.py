@@ -377,7 +377,7 @@ def test_an_episode_of_an_evaluation_ends(short: pytest.LogCaptureFixture) -> No
     assert (result.returns.tolist(), result.lengths.tolist()) == ([30.0] * 12, [30] * 12)
     told = short.text
     assert told.count("Endless has not ended after 20 steps, and there is no time limit: it is cut off after 30") == 1
-    assert told.count("Endless was cut off after 30 steps, and its return until then counts; env.max") == 1
+    assert told.count("Endless was cut off after 30 steps, and its return until then counts; gymnasium.") == 1
 
 
 def test_an_episode_of_a_hundred_thousand_steps_is_played_whole(short: pytest.LogCaptureFixture) -> None:

@@ -211,7 +211,7 @@ def test_another_number_of_frames_than_the_networks_take_is_refused(framework, n
     kind = {"PPO": True} if name in ("PPO", "GAIL") else {}
     exploring = NoisyPolicy() if continuous else SoftmaxPolicy()
     for frames in (1, 3):
-        with pytest.raises(SettingsError, match=f"frame_stack={frames} in set.*were made for 2.*set.frame_stack=2"):
+        with pytest.raises(SettingsError, match=f"frame_stack={frames}, but .* this {name} were made for 2 frames"):
             made.set(policy=exploring, frame_stack=frames, **kind)
     made.set(policy=exploring, frame_stack=2, **kind)
 

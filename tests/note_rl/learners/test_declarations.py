@@ -120,11 +120,11 @@ EXPERT = Demonstrations([[0.0, 1.0]], [0])
     ("name", "wrong", "message", "right"),
     [
         ("log_prob_old", settings(REPLAY), "PPO=True", settings(ROLLOUTS)),
-        ("log_prob_old", settings(ROLLOUTS, EpsGreedyQPolicy(0.1)), "use policy=softmax", settings(ROLLOUTS)),
+        ("log_prob_old", settings(ROLLOUTS, EpsGreedyQPolicy(0.1)), "use SoftmaxPolicy", settings(ROLLOUTS)),
         ("log_prob_old", settings(REPLAY, GaussianPolicy()), "PPO=True", settings(ROLLOUTS, GaussianPolicy())),
         ("advantage", settings(REPLAY), r"value\(s\)", settings(ROLLOUTS, EpsGreedyQPolicy(0.1))),
         ("ended", settings(REPLAY), "sequences=True", settings(SEQUENCES)),
-        ("behaviour", settings(REPLAY, EpsGreedyQPolicy(0.1)), "use policy=softmax", settings(REPLAY)),
+        ("behaviour", settings(REPLAY, EpsGreedyQPolicy(0.1)), "use SoftmaxPolicy", settings(REPLAY)),
         ("behaviour", settings(ReplaySettings(hindsight=Hindsight())), "without HER", settings(ROLLOUTS)),
         ("expert_obs", settings(ROLLOUTS), "expert=", settings(RolloutSettings(expert=EXPERT))),
         ("expert_action", settings(REPLAY), "expert=", settings(ReplaySettings(expert=EXPERT))),

@@ -12,6 +12,7 @@
 Its distributed_training() is in test_distributed_training.py.
 """
 
+import importlib
 import pickle
 
 import keras
@@ -162,3 +163,39 @@ def test_parameters_in_a_pickle_are_named_as_such(tmp_path, protocol):
     (tmp_path / "param.dat").write_bytes(b"\x80\x04 and no more")
     with pytest.raises(CheckpointError, match="is damaged or no checkpoint"):
         model.restore_param(tmp_path / "param.dat")
+
+
+@pytest.mark.parametrize("framework", ["keras", "pytorch"])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "EpsGreedyQPolicy(eps=0.05)",
+        "GreedyQPolicy()",
+        "BoltzmannQPolicy(tau=0.5)",
+        "MaxBoltzmannQPolicy(eps=0.1, tau=0.5)",
+        "BoltzmannGumbelQPolicy(C=1.0)",
+        "GumbelSoftmaxPolicy(temperature=0.5, eps=0.01)",
+    ],
+)
+def test_each_policy_as_it_is_printed_explores(framework, policy):
+    model = importlib.import_module(f"note_rl.examples.{framework}.DQN").DQN(4, 4, 2)
+    policy = eval(f"rl.{policy}")
+    model.set(policy=policy)
+    assert type(model.settings.policy) is type(policy)
+    train(framework, model, 1, p=0)
+    assert len(model.reward_list) == 1
+
+
+@pytest.mark.parametrize("framework", ["keras", "pytorch"])
+@pytest.mark.parametrize(
+    "noise",
+    [
+        "GaussianWhiteNoiseProcess(mu=0., sigma=1., sigma_min=0.1, n_steps_annealing=1000, size=1)",
+        "OrnsteinUhlenbeckProcess(theta=0.15, mu=0., sigma=0.3, dt=1e-2, size=1)",
+    ],
+)
+def test_each_noise_as_it_is_printed_explores(framework, noise):
+    model = importlib.import_module(f"note_rl.examples.{framework}.DDPG_HER").DDPG(4, 0.1, 0.98, 0.005)
+    noise = eval(f"rl.{noise}")
+    model.set(noise=noise)
+    assert type(model.settings.policy.noise) is type(noise)

@@ -190,7 +190,7 @@ def test_environments_and_agents_explore_independently(policy):
 
 def test_continuous_actions_are_refused():
     with pytest.raises(
-        EnvironmentMismatchError, match=r"SoftmaxPolicy chooses one of several.*in Python, GaussianPolicy"
+        EnvironmentMismatchError, match=r"SoftmaxPolicy chooses one of several.*numbers .GaussianPolicy"
     ):
         SoftmaxPolicy().bind(spaces.Box(-1, 1, (2,)), 1)
     SoftmaxPolicy().bind(spaces.Discrete(2), 1)

@@ -22,7 +22,7 @@ class Oven:
     """Bakes."""
 
     heat: int = setting(180, Count(50), manual="temperature", text="Degrees.")
-    minutes: float | None = setting(None, Number(0.0, above=True), refused_as="time", text="Time; None: till done.")
+    minutes: float | None = setting(None, Number(0.0, above=True), text="Time; None: till done.")
     racks: dict[str, int] = setting(dict, manual=None, text="What lies where.")
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ def test_a_dataclass_is_checked_by_the_kinds_of_its_fields():
     assert oven.racks is not Oven().racks
     with pytest.raises(SettingsError, match=r"^heat must be at least 50, got 20$"):
         Oven(heat=20)
-    with pytest.raises(SettingsError, match=r"^time must be above 0, got 0$"):
+    with pytest.raises(SettingsError, match=r"^minutes must be above 0, got 0$"):
         Oven(minutes=0)
 
 

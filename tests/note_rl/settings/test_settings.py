@@ -153,7 +153,7 @@ def test_what_else_users_of_other_libraries_expect():
         ({"alpha": 0.5}, "alpha=0.5 needs PR=True"),
         ({"initial_TD": 5.0}, "initial_TD=5.0 needs PR=True"),
         ({"PR": True, "alpha": 1.5}, "alpha must lie between 0 and 1, got 1.5"),
-        ({"PR": True, "initial_TD": 0.0}, "initial_TD must be above 0"),
+        ({"PR": True, "initial_TD": 0.0}, "initial_TD/initial_td=0.0 must be above 0"),
         ({"lambda_": 0.3}, "lambda_=0.3 belongs to on-policy"),
         ({"gae_lambda": 0.3}, "gae_lambda=0.3 belongs to on-policy"),
         ({"num_updates": 3, "gradient_steps": 4}, "two names of one thing"),

@@ -134,6 +134,20 @@ def test_a_window(framework, monkeypatch):
     assert made[-1] == "human"
 
 
+@pytest.mark.parametrize("framework", frameworks())
+@pytest.mark.parametrize("env", ["CartPole-v1", Drawn])
+def test_without_a_screen_no_window_is_opened(framework, env, monkeypatch, caplog):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    made = []
+    make = gymnasium.make
+    monkeypatch.setattr(gymnasium, "make", lambda *a, **k: made.append(k.get("render_mode")) or make(*a, **k))
+    assert agent_in(framework, env).animate_agent(3) == (3.0 if env == "CartPole-v1" else 6.0)
+    assert set(made) <= {None}, "SDL without a screen may end the process"
+    assert caplog.messages == ["there is no screen to show the episode on: give a path, for example path='film.gif'"]
+
+
 @ONCE
 def test_training_does_not_notice(framework, tmp_path):
     env = Drawn()

@@ -40,7 +40,7 @@ def saved(tmp_path_factory):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"pool_size": 60}, "capacity 50, this agent's 60: set pool_size to 50"),
+        ({"pool_size": 60}, "capacity 50, this agent's 60: set pool_size/capacity=50"),
         ({"num_envs": 2}, "holds 1 environments, this run 2: set num_envs"),
         ({"env": ["CartPole-v1"] * 3}, "holds 1 environments, this run 3"),
         ({"TRL": True}, "gathered without HER or TRL"),
@@ -71,7 +71,7 @@ def test_restore_refuses_other_settings_and_changes_nothing(saved, settings, mes
 
 def test_train_refuses_what_restore_could_not_know(saved):
     for set_later, options, message in (
-        ({"pool_size": 60}, {}, "set pool_size to 50"),
+        ({"pool_size": 60}, {}, "set pool_size/capacity=50"),
         ({}, {"processes": 2}, "this run 2: set num_envs"),
         ({}, {"processes": 1, "pool_network": True}, "environments stepped in the training process"),
     ):

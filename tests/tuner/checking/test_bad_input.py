@@ -39,7 +39,7 @@ TRAIN = {
     "several values without -m": (["agent=dqn,"], "cannot read"),
     "a probability": (
         ["policy.eps=2"],
-        "policy.eps=2 is not possible: it is a probability: between 0 and 1\n",
+        "policy.eps=2 is not possible: it must be a probability, between 0 and 1\n",
     ),
     "a size of nothing": (["buffer.batch_size=0"], "buffer.batch_size=0 is not possible: it must be at least 1\n"),
     "a name one letter off": (["agent=dqm"], "there is no agent=dqm; did you mean agent=dqn?"),
@@ -159,12 +159,12 @@ TRAIN = {
     "a policy for continuous actions": (
         ["agent=ppo", "policy=gaussian"],
         "GaussianPolicy chooses vectors of numbers, but the environment takes Discrete(2); take an agent that chooses "
-        "among actions (agent=dqn, ppo, a2c, trpo, acer; in Python, SoftmaxPolicy or EpsGreedyQPolicy)",
+        "among actions (agent=dqn, ppo, a2c, trpo, acer), or an environment",
     ),
     "a policy for discrete actions": (
         ["agent=ppo", "env=pendulum"],
         "SoftmaxPolicy chooses one of several actions, but the environment takes Box(-2.0, 2.0, (1,), float32); take "
-        "an agent whose actions are numbers (agent=ppo_continuous, a2c_continuous, trpo_continuous, ddpg, td3, sac; in",
+        "an agent whose actions are numbers (agent=ppo_continuous, a2c_continuous, trpo_continuous, ddpg, td3, sac),",
     ),
     "noise on discrete actions": (["noise=gaussian"], "EpsGreedyQPolicy takes no noise: use noise=none"),
     "noise out of range": (["agent=td3", "env=pendulum", "noise.sigma=-1"], "noise needs 0 <= sigma_min <= sigma, got"),

@@ -48,6 +48,10 @@ def test_each_mistake_has_one_hint(tuner: CommandLine, line: str) -> None:
     ("words", "message"),
     [
         (["env=pendulum", "agent=sac", "space.env.kwargs.g=1"], "type '+env.kwargs.g=...' '+space.env.kwargs.g={low"),
+        (
+            ["env=pendulum", "agent=sac", "+space.env.kwargs.g={low: 1, high: 9}"],
+            "not have: add it, '+env.kwargs.g=...'",
+        ),
         (["storage.url=studies.db"], "storage.url=studies.db is a file, and no URL: write sqlite:///studies.db"),
         (["storage.url=my.journal"], "is a file, and no URL: write journal:///my.journal"),
         (["storage.url=sqlite://studies.db"], "has two slashes, and a file three: write sqlite:///studies.db"),

@@ -12,10 +12,11 @@ import pytest
 
 import tuner
 from tests.tuner.command_line import SMALL
-from tests.tuner.results.test_several_objectives import SEVERAL, timed
+from tests.tuner.features.objectives.test_objectives import SEVERAL, timed
 from tests.tuner.studies import ControllerDied, FakeExecutor, journal, run_study
 from tuner.commands.loading import DEFAULT_STORAGE
 from tuner.errors import UserError
+from tuner.features.objectives.facts import FRONT
 from tuner.results.columns import trials_csv
 from tuner.results.verdict import verdict
 
@@ -90,7 +91,7 @@ def test_a_study_under_way_has_no_winner_and_says_how_to_go_on(here: Path) -> No
 def test_of_several_objectives_there_is_a_front(here: Path) -> None:
     summary = run_study(here, FakeExecutor(2, timed), **SEVERAL)
     result = tuner.load("study", storage=journal(here))
-    assert [winner.label for winner in result.winners] == list(summary.front)
+    assert [winner.label for winner in result.winners] == list(FRONT.of(summary))
     assert result.winner.label == summary.winner_label
     assert all(winner.values == summary.params_of(winner.label) for winner in result.winners)
 

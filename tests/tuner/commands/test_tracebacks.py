@@ -118,6 +118,30 @@ def test_a_module_that_cannot_be_read_is_its_authors(tuner: CommandLine) -> None
     assert len(lines) <= 6
 
 
+@pytest.mark.parametrize("command", [("train", "agent=function", "agent"), ("train", "agent"), ("tune", "sampler")])
+def test_a_part_in_a_module_with_a_syntax_error(command: tuple[str, ...], tuner: CommandLine) -> None:
+    (tuner.folder / "mistyped.py").write_text("def f(:\n")
+    *before, part = command
+    said = tuner.refused(*before, "tracker=jsonl", f"{part}._target_=mistyped.f")
+    assert f"{tuner.folder / 'mistyped.py'}, line 1: invalid syntax: def f(:" in said
+
+
+def test_a_module_that_fails_while_it_is_imported_is_shown(tuner: CommandLine) -> None:
+    (tuner.folder / "failing.py").write_text("def f():\n    pass\n\n\nlimit = missing\n")
+    answer = tuner("train", "agent=function", "tracker=jsonl", "agent._target_=failing.f", "hydra.run.dir=mine")
+    lines = answer.errors.strip().splitlines()
+    assert lines[0] == "The error comes from your own code, failing.py line 5:"
+    assert lines[-1] == "NameError: name 'missing' is not defined"
+    assert len(lines) <= 6
+
+
+def test_what_a_module_imports_is_named_if_it_is_not_there(tuner: CommandLine) -> None:
+    (tuner.folder / "importing.py").write_text("import not_there_at_all\n\n\ndef f():\n    pass\n")
+    answer = tuner("train", "agent=function", "tracker=jsonl", "agent._target_=importing.f", "hydra.run.dir=mine")
+    said = "agent._target_=importing.f cannot be imported: No module named 'not_there_at_all'"
+    assert answer.errors.strip() == f"tuner train: {said}"
+
+
 class Lacking(gymnasium.Env[Any, Any]):
     """Has no spaces."""
 

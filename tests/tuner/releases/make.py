@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tuner.cli import main
-from tuner.results.records import STAGES
+from tuner.results.features import all_stages
 from tuner.runs.trained import load_run
 from tuner.study import StudyStore, summarise
 
@@ -61,7 +61,7 @@ def _make_here() -> None:
         expected[backend] = values_of(f"run_{backend}")
     _typed(*TUNE)
     home = Path("studies/study")
-    _keep_only(home, ("report.json", *STAGES))
+    _keep_only(home, ("report.json", *all_stages()))
     for trial in list(home.glob("*/*")):
         _keep_only(trial, ("trial.json", "reports.jsonl", "result.json"))
     with StudyStore("journal:///studies.journal") as store:

@@ -132,7 +132,7 @@ def test_a_page_of_several_objectives_draws_its_front(tmp_path: Path) -> None:
         runs=tuple(runs),
         winner_label=None,
         others=(Objective("seconds", "seconds of a run"),),
-        front=("trial 8", "trial 7"),
+        facts={"front": ("trial 8", "trial 7")},
     )
     seen = visit(write_page(summary, tmp_path / "report"), tmp_path)
     assert seen.console == []

@@ -13,9 +13,10 @@ from tuner.reporting.figures.study import parallel_figure
 from tuner.reporting.final import FinalTable
 from tuner.reporting.progress import RunningRun, Schedule, StudyProgress, StudyTally
 from tuner.reporting.terminal import LiveTable, progress_line
+from tuner.results.features import all_stages
 from tuner.results.findings import Estimate, estimate
 from tuner.results.insights.safe_ranges import safe_ranges
-from tuner.results.records import STAGES, RunRecord, StudySummary
+from tuner.results.records import RunRecord, StudySummary
 from tuner.results.verdict import verdict
 from tuner.trial.messages import Outcome
 
@@ -85,7 +86,7 @@ def worked_out(runs: list[RunRecord], stage: str) -> tuple[object, ...]:
     """What a tally has to say, from scratch."""
     own = [one for one in runs if one.stage == stage]
     best: tuple[Estimate | None, str] = (None, "")
-    for newest in STAGES:
+    for newest in all_stages():
         groups: dict[str, list[float]] = {}
         for one in runs:
             if one.stage == newest and one.complete and one.score is not None:
@@ -101,7 +102,7 @@ def test_a_tally_says_after_each_run_what_all_of_them_say() -> None:
     rng, tally, ended = random.Random(0), StudyTally(), list[RunRecord]()
     outcomes = [Outcome.COMPLETE] * 4 + [Outcome.PRUNED, Outcome.CRASHED, Outcome.DIVERGED]
     for number in range(120):
-        stage = STAGES[number // 30]
+        stage = all_stages()[number // 30]
         label = f"trial {number if stage == 'screen' else rng.randrange(4)}"
         value, outcome = float(rng.randrange(20)), rng.choice(outcomes)
         one = replace(run(label, stage, value, outcome=outcome, seconds=rng.random()), number=number)
@@ -109,7 +110,7 @@ def test_a_tally_says_after_each_run_what_all_of_them_say() -> None:
         for _ in range(rng.choice([1, 2])):  # a study that goes on tells of a run again
             tally.add(one)
         tally.add(replace(one, number=number + 1000, outcome=None))  # one under way
-        now = tally.progress("poles", Schedule(stage, dict.fromkeys(STAGES, 30)), [], 0.0)
+        now = tally.progress("poles", Schedule(stage, dict.fromkeys(all_stages(), 30)), [], 0.0)
         counts = now.num_ended, now.num_complete, now.num_pruned, now.failures, (now.best, now.best_label)
         assert counts == worked_out(ended, stage)
 

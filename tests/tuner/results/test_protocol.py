@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.errors import UserError
-from tuner.results.evolution import Evolution
+from tuner.features.population.evolution import Evolution
 from tuner.results.objective import Final
 from tuner.results.protocol import (
     STREAMS,
@@ -253,4 +253,4 @@ def test_there_is_no_race_of_no_more_than_are_confirmed(sizes: dict[str, int]) -
 @pytest.mark.parametrize("bound", [{"budget_s": 60.0}, {"max_env_steps": 10**6}])
 def test_a_population_has_no_budget(bound: dict[str, float]) -> None:
     with pytest.raises(UserError, match="ends a search that may end anywhere"):
-        StudySettings(num_trials=8, evolution=Evolution(), **bound)  # type: ignore[arg-type]
+        StudySettings(num_trials=8, search=Evolution(), **bound)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from tuner.results.findings import Estimate, Finding, estimate
 from tuner.results.records import Descent, RunRecord, StudySummary
 from tuner.results.statistics import bootstrap_interval
 from tuner.results.summary_json import summary_from_json, summary_to_json
-from tuner.results.verdict import _against_static, verdict
+from tuner.results.verdict import verdict
 from tuner.results.wording import describe_params, format_number, format_seconds, format_value, join_words, short_names
 from tuner.trial.messages import Outcome
 
@@ -386,16 +386,3 @@ def test_numbers_are_written_for_people() -> None:
         "a and b",
         "a, b and c",
     ]
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "words"),
-    [
-        (0.5, 3.0, "the schedule is better, by +2.0 [+0.5, +3.0]."),
-        (-3.0, -0.5, "is WORSE, by +2.0 [-3.0, -0.5]. Train that one, experiment=static, in place of the schedule."),
-        (-0.5, 3.0, "which may be chance. The simpler one is experiment=static."),
-        (None, None, "differs from it by +2, on too few seeds to tell."),
-    ],
-)
-def test_a_schedule_against_no_schedule(low: float | None, high: float | None, words: str) -> None:
-    assert words in _against_static(Estimate(2.0, low, high, 5, ()))

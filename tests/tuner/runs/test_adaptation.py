@@ -111,6 +111,9 @@ def _check_that_trackers_were_told(folder: Path) -> None:
     for name in runs:
         assert {0, 120, 240} & set(Recording.steps[name]), "evaluations lie on the axis of environment steps"
         assert Recording.steps[name] == sorted(Recording.steps[name])
+    for info in Recording.infos[1:]:
+        reports = [json.loads(line) for line in (info.folder / "reports.jsonl").read_text().splitlines()]
+        assert Recording.ends[info.name][1]["best_return"] == max(report["value"] for report in reports)
     found = Recording.ends["pairs"][1]
     adaptive, frozen = ([score for name, _, score in lines if name == arm] for arm in ("adaptive", "frozen"))
     assert found["difference"] == pytest.approx(sum(adaptive) / 2 - sum(frozen) / 2)

@@ -133,7 +133,7 @@ def test_settings_are_those_of_the_config() -> None:
 
 def test_what_the_training_core_refuses_says_where() -> None:
     config = run_config()
-    with pytest.raises(SettingsError, match=r"^policy.eps=2.0 is not possible: it is a probability"):
+    with pytest.raises(SettingsError, match=r"^policy.eps=2.0 is not possible: it must be a probability"):
         build_settings(replace(config, policy={**config.policy, "eps": 2.0}))
 
 

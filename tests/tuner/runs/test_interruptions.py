@@ -16,7 +16,7 @@ from tests.tuner.command_line import CommandLine
 from tests.tuner.runs.test_train import evaluations, overrides
 from tuner.runs.checkpoints import Checkpoint
 from tuner.runs.recorder import RunRecorder
-from tuner.runs.stopping import StopRequest
+from tuner.runs.stopping import SAME_PRESS_S, StopRequest
 from tuner.support import interrupts
 from tuner.trackers.history import HistoryTracker, read_history
 
@@ -40,13 +40,16 @@ def ended(run: Path) -> tuple[str, bool]:
 
 @pytest.mark.parametrize(("number", "key"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
 def test_the_first_signal_says_at_once_what_happens(
-    capfd: pytest.CaptureFixture[str], number: signal.Signals, key: str
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, number: signal.Signals, key: str
 ) -> None:
+    clock = iter([100.0, 100.0 + 0.9 * SAME_PRESS_S, 100.0 + SAME_PRESS_S])
+    monkeypatch.setattr("tuner.runs.stopping.time.monotonic", lambda: next(clock))
     stop, before = StopRequest("writing the checkpoint"), signal.getsignal(number)
     with stop.handling_signals():
         signal.raise_signal(number)
         assert capfd.readouterr().err.strip() == f"stopping: writing the checkpoint; {key} again ends without it"
-        assert (stop.requested, stop.at_once) == (True, False)
+        signal.raise_signal(number)
+        assert (stop.requested, stop.at_once) == (True, False), "a key that is pressed twice"
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(number)
     assert (capfd.readouterr().err, stop.at_once) == ("", True)
@@ -62,12 +65,25 @@ def test_a_run_that_is_over_is_not_stopped(capfd: pytest.CaptureFixture[str]) ->
     assert (capfd.readouterr().err, stop.requested) == ("", False)
 
 
+@pytest.mark.parametrize("backend", ["torch", "keras"])
+def test_ctrl_c_pressed_twice_in_a_row_does_not_lose_the_run(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    monkeypatch.setattr("tuner.runs.training.LOG_INTERVAL_S", 0.0)
+    monkeypatch.setattr("tuner.runs.stopping.SAME_PRESS_S", 600.0)
+    stop = "+tracker.stop={_target_: tests.tuner.command_line.Interrupting, after_steps: 8, times: 2}"
+    answer = tuner("train", *overrides("dqn", backend), stop)
+    assert (answer.status, "stopped; continue with" in answer.errors) == (130, True), answer
+    assert ended(tuner.folder / "mine") == ("stopped", True)
+
+
 @pytest.mark.parametrize(("after", "said"), [(8, "stopped before its first checkpoint; from step 0 on"),
                                              (160, "stopped; continue with")])  # fmt: skip
 def test_a_second_ctrl_c_ends_a_run_at_once_and_is_no_crash(
     tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, after: int, said: str
 ) -> None:
     monkeypatch.setattr("tuner.runs.training.LOG_INTERVAL_S", 0.0)
+    monkeypatch.setattr("tuner.runs.stopping.SAME_PRESS_S", 0.0)
     stop = f"+tracker.stop={{_target_: tests.tuner.command_line.Interrupting, after_steps: {after}, times: 2}}"
     answer = tuner("train", *overrides("dqn", "torch"), stop)
     assert (answer.status, answer.errors.strip()) == (130, f"{said}: tuner train resume=mine")

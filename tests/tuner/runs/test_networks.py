@@ -78,7 +78,7 @@ REFUSED = {
     "network.layer=[]": "did you mean network.layers?",
     "network.head={units: 3}": "network.head has no units",
     "network=nature_cnn": "network.layers.0 (conv) gets the shape [4]: images",
-    "network.hidden_sizes=[8]": "network.layers.0 is dense, and hidden_sizes=[8] would come behind",
+    "network.hidden_sizes=[8]": "network.layers.0 is dense, and network.hidden_sizes=[8] would come behind",
     "agent=dqn network.shared=true": "network.shared=True is for agents whose value is a network of observations",
     "agent=dqn +network@network.critic=mlp": "network.critic: DQN has no critic with a network of its own",
     "network.shared=true +network@network.critic=mlp": "network.shared=true gives the value the policy's trunk",
@@ -156,7 +156,7 @@ ENCODERS = "network.encoders={image: {layers: [flatten]}, sign: null}"
     [
         (("agent=dqn", SIGNS, "network.encoders=[1]"), "network.encoders=[1] must be a group of settings"),
         (("agent=dqn", SIGNS, "network.encoders={image: null}"), "network.encoders has none for sign, which shows"),
-        (("agent=dqn", ENCODERS), "network.encoders (network=dict) are for observations that are dictionaries"),
+        (("agent=dqn", ENCODERS), "network.encoders are for observations that are dictionaries"),
     ],
 )
 def test_encoders_that_do_not_fit_are_refused(tuner: CommandLine, words: tuple[str, ...], message: str) -> None:

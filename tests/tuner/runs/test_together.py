@@ -132,8 +132,14 @@ def test_hosts_are_told_to_torch_as_torchrun_does_and_only_while_it_trains() -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("strategy.hosts=[a:1,b:2]",), "strategy.rank=None must say which of hosts this process is, 0 to 1"),
-        (("strategy.hosts=[a:1,b:2]", "strategy.rank=2"), "strategy.rank=2 must say which of hosts this process is"),
+        (
+            ("strategy.hosts=[a:1,b:2]",),
+            "strategy.rank=null is not possible: it must say which of hosts this process is, 0 to 1",
+        ),
+        (
+            ("strategy.hosts=[a:1,b:2]", "strategy.rank=2"),
+            "strategy.rank=2 is not possible: it must say which of hosts this process is",
+        ),
         (
             ("strategy.hosts=[a:1,b]", "strategy.rank=0"),
             "is not possible: it must list HOST:PORT of each process, two or more and no two alike",
@@ -147,7 +153,7 @@ def test_hosts_are_told_to_torch_as_torchrun_does_and_only_while_it_trains() -> 
             "two or more and no two alike, with ports from 1 to 65535",
         ),
         (("strategy.hosts=[a:0,b:1]", "strategy.rank=0"), "two or more and no two alike, with ports from 1 to 65535"),
-        (("strategy.rank=1",), "strategy.rank=1 says which of hosts this process is: give hosts, too"),
+        (("strategy.rank=1",), "strategy.rank=1 says which of hosts this process is: give strategy.hosts, too"),
     ],
 )
 def test_hosts_that_make_no_sense_are_refused(tuner: CommandLine, arguments: tuple[str, ...], message: str) -> None:
@@ -156,7 +162,7 @@ def test_hosts_that_make_no_sense_are_refused(tuner: CommandLine, arguments: tup
 
 def test_too_few_hosts_for_parameter_servers_and_a_study_over_hosts_are_refused(tuner: CommandLine) -> None:
     served = ("agent=dqn", "backend=keras", "strategy=parameter_server", "strategy.rank=0")
-    assert "2 are too few for one that leads, parameter_servers=1" in tuner.refused(
+    assert "2 are too few for one that leads, strategy.parameter_servers=1" in tuner.refused(
         "train", *served, "strategy.hosts=[a:1,b:2]"
     )
     said = tuner.refused("tune", "agent=dqn", "strategy=ddp", "strategy.hosts=[a:1,b:2]", "strategy.rank=0")

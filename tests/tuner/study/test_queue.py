@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import optuna
 import pytest
 
+from tests.tuner.features.population.test_population import POPULATION, drift
 from tests.tuner.studies import ControllerDied, FakeExecutor, definition, journal, run_study
-from tests.tuner.study.test_population import POPULATION, drift
 from tests.tuner.sweeper.test_sweep_study import SameFolder
 from tests.tuner.sweeper.test_sweep_study import definition as sweep_definition
 from tuner.study import StudyStore, run_registry

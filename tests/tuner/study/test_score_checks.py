@@ -11,7 +11,6 @@ from tests.tuner.studies import FakeExecutor, journal, run_study
 from tuner.errors import UserError
 from tuner.results.objective import make_metric, make_others
 from tuner.results.records import RunRecord
-from tuner.results.scales import ScoreScale
 from tuner.study import StudyStore, summarise
 from tuner.study.score_checks import check_scores
 from tuner.trial.messages import Outcome
@@ -26,28 +25,14 @@ def record(value: float, **changes: Any) -> RunRecord:
 def test_by_hand() -> None:
     mixed = make_metric("mixed")
     others = make_others(("final", "seconds"), "mixed")
-    check_scores([record(25.0)], mixed, (), {})
-    check_scores([record(25.0, scores={"final": 30.0, "seconds": 5.0})], mixed, others, {})
+    check_scores([record(25.0)], mixed, ())
+    check_scores([record(25.0, scores={"final": 30.0, "seconds": 5.0})], mixed, others)
     with pytest.raises(UserError, match="holds 999 as the score of run test/3, and 25 comes of what is kept beside it"):
-        check_scores([record(25.0), record(999.0)], mixed, (), {})
+        check_scores([record(25.0), record(999.0)], mixed, ())
     with pytest.raises(UserError, match="holds 31 as the final of run test/3, and 30 comes of"):
-        check_scores([record(25.0, scores={"final": 31.0, "seconds": 5.0})], mixed, others, {})
+        check_scores([record(25.0, scores={"final": 31.0, "seconds": 5.0})], mixed, others)
     with pytest.raises(UserError, match="holds nan as the score"):
-        check_scores([record(math.nan)], mixed, (), {})
-
-
-def test_in_several_environments() -> None:
-    mixed, scales = (
-        make_metric("mixed"),
-        {"a": ScoreScale(random=0.0, good=50.0), "b": ScoreScale(random=20.0, good=40.0)},
-    )
-    parts = tuple(record(value, environment=name) for name, value in (("a", 0.5), ("b", 0.25)))
-    check_scores([record(0.375, parts=parts)], mixed, (), scales)
-    with pytest.raises(UserError, match=r"holds 0\.5 as the score of run test/3, and 0\.375 comes of"):
-        check_scores([record(0.5, parts=parts)], mixed, (), scales)
-    parts = (record(1.5, environment="a"), parts[1])
-    with pytest.raises(UserError, match=r"holds 1\.5 as the score of run test/3 in a, and 0\.5 comes of"):
-        check_scores([record(0.875, parts=parts)], mixed, (), scales)
+        check_scores([record(math.nan)], mixed, ())
 
 
 def test_storages_call_the_objective_what_it_is(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from rich.console import Console
 from tests.tuner.studies import SPACE, ControllerDied, FakeExecutor, Script, definition, journal, learn, run_study
 from tuner.executors.base import Event, TrialReported, TrialStarted
 from tuner.reporting.terminal import LiveTable
-from tuner.results.records import STAGES
+from tuner.results.features import all_stages
 from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.study import StudyListener, StudyRunner, StudyStopped, StudyStore
 from tuner.study.watching.display import LiveDisplay, study_display
@@ -155,7 +155,7 @@ def test_a_study_that_goes_on_shows_what_it_has(tmp_path: Path) -> None:
 
 
 def stages_of(text: str) -> list[str]:
-    return [line.partition(":")[0] for line in text.splitlines() if line.partition(" ")[0] in STAGES]
+    return [line.partition(":")[0] for line in text.splitlines() if line.partition(" ")[0] in all_stages()]
 
 
 def three_good(spec: TrialSpec, attempt: int) -> Script:

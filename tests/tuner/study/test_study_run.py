@@ -71,7 +71,7 @@ def test_the_history_rises_to_the_best_and_the_end_holds_everything(tmp_path: Pa
     assert best == sorted(best)
     assert run.rows[-1][1]["study/num_failed"] == 2.0  # trial 1 crashed for good, trial 3 diverged
     ((code, summary),) = run.ends
-    assert (code, summary["outcome"], summary["best_config"]) == (0, "complete", {"agent": {"gamma": 0.5}})
+    assert (code, summary["outcome"], summary["best_config"]) == (0, "complete", '{"agent": {"gamma": 0.5}}')
     assert summary["verdict"].startswith("Trial ")
     table = summary["trials"]
     assert isinstance(table, Table)
@@ -119,7 +119,7 @@ def test_a_study_leaves_a_run_of_its_own_with_tables(tuner: CommandLine) -> None
     assert outcomes == {"complete", "crashed"}
     for run in trials:  # closed with the right state, those that crashed too
         assert run.exit_code == (0 if run.summary["outcome"] == "complete" else 1)
-    assert study.summary["best_config"]["agent"]["_target_"] == "tuner.simulator.Synthetic"
+    assert json.loads(study.summary["best_config"])["agent"]["_target_"] == "tuner.simulator.Synthetic"
     row = study.history[-1]
     assert (row["trials._type"], row["trials.nrows"]) == ("table-file", len(trials))
     (path,) = tuner.folder.glob(f"studies/mine/wandb/*/files/{row['trials.path']}")
@@ -140,7 +140,7 @@ def test_the_run_of_a_study_arrives_at_w_and_b_with_its_table(tmp_path: Path, se
     assert config["agent"]["value"]["gamma"] == 0.99
     received = server.summaries[run_id]
     assert (received["outcome"], received["winner"]) == ("complete", summary.winner_label)
-    assert received["best_config"] == {"agent": {"gamma": 0.5}}
+    assert received["best_config"] == '{"agent": {"gamma": 0.5}}'
     screened = [run.score for run in summary.runs if run.stage == "screen" and run.score is not None]
     assert received["study/best_screening_score"] == pytest.approx(max(screened))
     assert [row["_step"] for row in server.history[run_id]] == sorted({row["_step"] for row in server.history[run_id]})

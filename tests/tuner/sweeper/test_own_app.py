@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from tests.tuner.command_line import RECORDING, SMALL, SMALL_AGENTS, CommandLine, Recording, RecordingRun
+from tuner.config.paths import flatten
 from tuner.study import StudyStore, summarise
 
 SWEEP = ("train", "-m", "hydra/sweeper=optuna")
@@ -59,6 +60,7 @@ def test_each_job_is_a_run_for_trackers_and_so_is_the_sweep(tuner: CommandLine) 
     assert sorted(values) == ["seed=3", "seed=4"], "each combination once"
     whole, *jobs = Recording.infos
     assert (whole.name, whole.job_type, whole.folder) == (study.study_name, "study", tuner.folder / "both")
+    assert set(flatten(whole.config)) - {"study"} <= set(flatten(jobs[0].config)), "a column that no job has"
     assert {info.name for info in jobs} == values.keys()
     for info in jobs:
         assert (info.group, info.job_type, info.tags) == (study.study_name, "train", (info.name,))
@@ -73,7 +75,8 @@ def test_each_job_is_a_run_for_trackers_and_so_is_the_sweep(tuner: CommandLine) 
         assert Recording.steps[info.name] == [round(json.loads(line)["step"] * total) for line in reports]
     code, summary = Recording.ends[study.study_name]
     best = max(study.trials, key=lambda trial: trial.value or 0.0)
-    assert (code, summary["best_params"], summary["best_config"]["seed"]) == (0, best.params, best.params["seed"])
+    seed = json.loads(summary["best_config"])["seed"]
+    assert (code, summary["best_params"], seed) == (0, best.params, best.params["seed"])
 
 
 def test_a_sweep_to_minimise_shows_the_lowest_value_as_its_best(

@@ -11,9 +11,10 @@ from optuna.samplers import BruteForceSampler, CmaEsSampler, GridSampler, NSGAII
 
 import tuner
 from tuner.errors import UserError
+from tuner.features.objectives.facts import FRONT
+from tuner.features.objectives.verdict import front_members
 from tuner.reporting import write_page
 from tuner.reporting.figures.scores import history_figure
-from tuner.results.front_verdict import front_members
 from tuner.results.protocol import StudySettings
 from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict
@@ -197,7 +198,7 @@ def test_a_sweep_that_minimises_has_a_report(tmp_path: Path) -> None:
 def test_a_sweep_of_several_objectives_has_a_report(tmp_path: Path) -> None:
     returned = [(1.0, 1.0), (9.0, 9.0), (2.0, 3.0), (2.0, 2.0), (3.0, 3.0), (0.5, -1.0)]
     summary = reported(tmp_path, MANY, returned)
-    assert (summary.winner_label, summary.front) == (None, ("trial 0", "trial 2", "trial 5"))
+    assert (summary.winner_label, FRONT.of(summary)) == (None, ("trial 0", "trial 2", "trial 5"))
     members = front_members(summary)
     assert [(member.label, [value.iqm for value in member.values]) for member in members] == [
         ("trial 5", [0.5, -1.0]),

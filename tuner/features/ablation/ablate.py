@@ -32,7 +32,7 @@ from tuner.features.ablation.runner import AblationRunner, AblationTask
 from tuner.features.ablation.settings import MIN_SEEDS, AblationSettings
 from tuner.features.ablation.tables import AblationTable, RangesTable
 from tuner.reporting import write_page
-from tuner.results.records import EVOLVE
+from tuner.results.features import special
 from tuner.results.wording import counted, format_value, join_words
 from tuner.runs.build import build_trackers
 from tuner.runs.checks import checked_run, resolve
@@ -156,9 +156,7 @@ def _require_winner(result: StudyResult) -> None:
     summary = result.summary
     kinds = {
         "a sweep: each of its jobs ran once, and no default configuration with them": summary.is_sweep,
-        "of a population: its winner is a schedule, whose values change while it trains": bool(summary.stage(EVOLVE)),
-        "of several objectives: it has a front, and no one winner": bool(summary.others),
-        "of several environments, and a path of changes is followed in one": bool(summary.environments),
+        special(summary): bool(special(summary)),
     }
     for kind, applies in kinds.items():
         if applies:

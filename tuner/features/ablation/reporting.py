@@ -13,8 +13,9 @@ from tuner.features.ablation.sections import ablation_section, checked_ranges_se
 from tuner.features.ablation.tables import AblationTable, RangesTable
 from tuner.reporting.features import InReporting
 from tuner.reporting.markup import Html
+from tuner.results.features import special
 from tuner.results.findings import Finding, Verdict
-from tuner.results.records import EVOLVE, StudySummary
+from tuner.results.records import StudySummary
 from tuner.trial.messages import JsonDict
 
 
@@ -26,7 +27,7 @@ def _figures(summary: StudySummary) -> dict[str, JsonDict]:
 
 
 def _sections(summary: StudySummary, found: Verdict) -> Iterator[Html]:
-    has_one = not (summary.others or summary.is_sweep or summary.environments)
+    has_one = not (special(summary) or summary.is_sweep)
     if ABLATION.of(summary) is not None or (has_one and summary.winner_label is not None):
         yield ablation_section(summary, found.finding)
         yield checked_ranges_section(summary)
@@ -43,7 +44,7 @@ def _printed(summary: StudySummary) -> Iterator[RenderableType]:
 
 
 def _commands(summary: StudySummary, found: Verdict) -> dict[str, str]:
-    can_be = not summary.stage(EVOLVE) and not summary.environments
+    can_be = not special(summary)
     is_better = found.finding is Finding.BETTER and can_be
     return {"see which changes made it better": ablation_command(summary)} if is_better else {}
 

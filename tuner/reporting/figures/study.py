@@ -1,4 +1,4 @@
-"""The figures about the whole of a study: parameters side by side, importance over time, more trials, trade-offs."""
+"""The figures about the whole of a study: parameters side by side, importance over time, more trials."""
 
 import html
 from collections.abc import Mapping, Sequence
@@ -17,10 +17,9 @@ from tuner.reporting.figures.style import (
     budget_axis,
     hover_text,
     lines_of,
-    run_markers,
 )
 from tuner.reporting.thinning import MOST_LINES, thinned
-from tuner.results.front_verdict import FrontMember, front_members, objectives_of
+from tuner.results.features import chosen
 from tuner.results.insights.effort import expected_best
 from tuner.results.records import SCREEN, Importances, RunRecord, StudySummary
 from tuner.results.wording import short_names
@@ -89,14 +88,14 @@ def _longest(labels: Sequence[str]) -> int:
 
 
 def _groups(summary: StudySummary, ended: Sequence[RunRecord], ranked: Sequence[RunRecord]) -> list[_Group]:
-    """Returns trials by how good they were, the best last and so on top; the winner or the front is never left out.
+    """Returns trials by how good they were, the best last and so on top; what the study chose is never left out.
 
     Each trial is in one group: a line that another one covers would leave its entry in the legend without a line.
     """
     quarter, tenth = max(2, len(ranked) // 4), max(1, len(ranked) // 10)
-    front = [run for run in ranked if run.label in summary.front]
-    winner = [run for run in ranked if run.label == summary.winner_label]
-    drawn = {run.number for run in thinned(ended, MOST_LINES)} - {run.number for run in front or winner}
+    choice = chosen(summary)
+    best = [run for run in ranked if run.label in choice.labels]
+    drawn = {run.number for run in thinned(ended, MOST_LINES)} - {run.number for run in best}
 
     def group(name: str, runs: Sequence[RunRecord], color: str, width: float, dash: str = "solid") -> _Group:
         return _Group(name, [run for run in runs if run.number in drawn], color, width, dash)
@@ -106,7 +105,7 @@ def _groups(summary: StudySummary, ended: Sequence[RunRecord], ranked: Sequence[
         group("complete", ranked[quarter:], FAINT, 1.0),
         group("best quarter", ranked[tenth:quarter], TRIAL, 1.5),
         group("best tenth", ranked[:tenth], DEFAULT, 2.0),
-        _Group("the front" if front else "the winner", front or winner, WINNER, 3.5),
+        _Group(choice.name, best, WINNER, 3.5),
     ]
 
 
@@ -190,52 +189,3 @@ def expected_figure(summary: StudySummary) -> JsonDict | None:
     }
     axes = {"xaxis": axis("trials", rangemode="tozero"), "yaxis": axis("expected best score")}
     return {"data": [curve], "layout": {"height": 280, "showlegend": False, **axes}}
-
-
-def front_figure(summary: StudySummary) -> JsonDict | None:
-    """The first two objectives against each other: all trials, the front and the default configuration."""
-    if not summary.others:
-        return None
-    complete = [run for run in summary.stage(SCREEN) if run.complete]
-    points = [(run, values) for run in complete if (values := run.objectives(summary.others)) is not None]
-    if not points:
-        return None
-    first, second = objectives_of(summary)[:2]
-    marker = {"color": TRIAL, "size": 8}
-    trials = run_markers(
-        [run for run, _ in points], [values[1] for _, values in points], [values[0] for _, values in points], marker
-    )
-    members = front_members(summary)
-    front = [member for member in members if member.label in summary.front]
-    stage = "" if summary.is_sweep else ", latest stage"
-    groups = [
-        (f"the front{stage}", [member for member in front if not member.beaten], WINNER, "lines+markers+text"),
-        (f"beaten after all{stage}", [member for member in front if member.beaten], FAINT, "markers+text"),
-        (
-            f"default{stage}",
-            [member for member in members if member.label not in summary.front],
-            DEFAULT,
-            "markers+text",
-        ),
-    ]
-    says = f"%{{text}}: {html.escape(first.name)} %{{y:.5g}}, {html.escape(second.name)} %{{x:.5g}}<extra></extra>"
-    data = [{"name": "trials", **trials}]
-    for name, group, color, mode in groups:
-        if group:
-            data.append({"name": name, "mode": mode, "hovertemplate": says, **_members(group, color)})
-    axes = {"xaxis": axis(second.label), "yaxis": axis(first.label)}
-    return {"data": data, "layout": {"height": 420, **axes}}
-
-
-def _members(members: Sequence[FrontMember], color: str) -> JsonDict:
-    """Configurations by the middle of their first two objectives, in the order of the second, as a line needs them."""
-    ordered = sorted(members, key=lambda member: member.values[1].iqm)
-    return {
-        "type": "scatter",
-        "x": [member.values[1].iqm for member in ordered],
-        "y": [member.values[0].iqm for member in ordered],
-        "text": [html.escape(member.label) for member in ordered],
-        "textposition": "top center",
-        "line": {"color": color, "width": 1, "dash": "dot"},
-        "marker": {"color": color, "size": 12, "symbol": "diamond"},
-    }

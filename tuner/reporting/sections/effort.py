@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from tuner.reporting.elements import copied_command, figure, note, number_cell, reason, section, table, text_cell
 from tuner.reporting.markup import Html, join, tag
 from tuner.reporting.thinning import MOST_ROWS
+from tuner.results.features import all_stages, chosen
 from tuner.results.findings import Finding
 from tuner.results.insights.effort import costs, ended_by_themselves, expected_best, machines
 from tuner.results.insights.failures import failure_kinds
 from tuner.results.insights.method import checklist
-from tuner.results.records import STAGES, StudySummary
+from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict
 from tuner.results.wording import format_seconds, format_value
 
@@ -120,8 +121,8 @@ def reproduce_section(summary: StudySummary) -> Html:
     """The command that trains the winner again, and the one that runs the study again."""
     parts: list[str] = []
     if summary.retrain_command:
-        if summary.front:
-            parts += [note(f"{summary.winner_label}, which has the best score of the front:")]
+        if remark := chosen(summary).remark:
+            parts += [note(remark)]
         elif _keeps_default(summary):
             if summary.default_command:
                 words = "The verdict keeps the default configuration, which this trains:"
@@ -147,7 +148,7 @@ def _default_is_as_good(summary: StudySummary) -> bool:
 
 def about_section(summary: StudySummary) -> Html:
     """How it was made: notes, a checklist, the search space, budget, seeds and versions."""
-    seeds = {stage: len({run.seed for run in summary.stage(stage)}) for stage in STAGES if summary.stage(stage)}
+    seeds = {stage: len({run.seed for run in summary.stage(stage)}) for stage in all_stages() if summary.stage(stage)}
     facts: dict[str, str] = {
         "study seed": "not noted" if summary.seed is None else str(summary.seed),
         "different seeds": ", ".join(f"{stage} {count}" for stage, count in seeds.items()) or "none",

@@ -6,7 +6,7 @@ from tuner.reporting.elements import figure, note, number_cell, reason, section,
 from tuner.reporting.markup import Html, tag
 from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, MOST_ROWS, drawn_note
 from tuner.results.columns import columns
-from tuner.results.features import Cells, RunColumn, ShownIn
+from tuner.results.features import Cells, RunColumn, ShownIn, chosen
 from tuner.results.findings import Finding, Verdict
 from tuner.results.records import SCREEN, TEST, RunRecord, Scalar, StudySummary
 from tuner.results.wording import describe_subject, format_seconds, format_signed, short_names
@@ -125,7 +125,7 @@ _HEADINGS = {Cells.TRIAL: "trial", Cells.DURATION: "time"}
 
 
 def _trial_row(summary: StudySummary, run: RunRecord, shown: Sequence[RunColumn]) -> Html:
-    winner = run.label in (summary.front or (summary.winner_label,))
+    winner = run.label in chosen(summary).labels
     cells = [_cell(one.cells, one.value(run), run, "★" if winner else "") for one in shown]
     return tag("tr", *cells, class_="winner" if winner else None)
 

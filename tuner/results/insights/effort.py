@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from tuner.results.features import all_stages
 from tuner.results.insights.noise import seed_noise
-from tuner.results.records import SCREEN, STAGES, RunRecord, StudySummary
+from tuner.results.records import SCREEN, RunRecord, StudySummary
 from tuner.results.statistics import expected_best_of_k
 from tuner.results.wording import format_number
 from tuner.trial.messages import Outcome
@@ -47,7 +48,7 @@ def costs(summary: StudySummary) -> tuple[StageCost, ...]:
     """The cost of each stage that has runs."""
     total_steps = summary.budget.get("environment steps per run")
     found = []
-    for stage in STAGES:
+    for stage in all_stages():
         runs = summary.stage(stage)
         if not runs:
             continue

@@ -4,8 +4,9 @@ The questions are those that Eimer, Lindauer & Raileanu (2023, https://arxiv.org
 wherever a hyperparameter search in reinforcement learning is reported.
 """
 
+from tuner.results.features import all_stages
 from tuner.results.insights.effort import costs
-from tuner.results.records import STAGES, TEST, StudySummary
+from tuner.results.records import TEST, StudySummary
 from tuner.results.wording import counted, format_seconds, join_words
 
 
@@ -28,7 +29,7 @@ def checklist(summary: StudySummary) -> dict[str, str]:
 
 
 def _of_stages(summary: StudySummary) -> dict[str, str]:
-    seeds = {stage: {run.seed for run in summary.stage(stage)} for stage in STAGES if summary.stage(stage)}
+    seeds = {stage: {run.seed for run in summary.stage(stage)} for stage in all_stages() if summary.stage(stage)}
     tuned_on = sorted(set().union(*(found for stage, found in seeds.items() if stage != TEST)))
     tested_on = sorted(seeds.get(TEST, ()))
     shared = sorted(set(tuned_on) & set(tested_on))

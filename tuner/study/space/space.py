@@ -302,9 +302,9 @@ def _check_path(path: str, config: JsonDict, asked_by: str = "") -> None:
     try:
         value = get_path(config, path)
     except KeyError:
-        known = flatten(config)
+        argument = f": add it, '+{path}=...'" if path.startswith("env.kwargs.") else did_you_mean(path, flatten(config))
         raise UserError(
-            f"{asked_by or 'space.' + path} names {path}, which the config does not have{did_you_mean(path, known)}"
+            f"{asked_by or 'space.' + path} names {path}, which the config does not have{argument}"
         ) from None
     if isinstance(value, dict) and value:
         numbers = next((key for key in value if not str(key).startswith("_")), next(iter(value)))

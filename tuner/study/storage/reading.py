@@ -14,7 +14,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.results.objective import AUC, Final
-from tuner.results.records import Descent, RunRecord, Scalar
+from tuner.results.records import DESCENT, Descent, RunRecord, Scalar
 from tuner.support.plain_text import MAX_REASON, plain
 from tuner.trial.messages import OUTPUT_FILE, JsonDict, Outcome
 
@@ -23,7 +23,7 @@ OUTCOME_ATTRIBUTE = "outcome"
 ENDING_ATTRIBUTE = "ending"
 ATTEMPTS_ATTRIBUTE = "attempts"
 PARTS_ATTRIBUTE = "environments"
-"""Of a study of several environments: what is known of the run in each, by name, in their order."""
+"""Of a run with parts: what is known of each, by the name of its environment, in their order."""
 TIMES = "times"
 """Of an ending, where an objective goes by it: seconds of training until each point of the curve."""
 TIME_LIMIT = "time_limit"
@@ -31,12 +31,9 @@ TIME_LIMIT = "time_limit"
 START_ATTRIBUTE = "warm_start"
 """Of a screening trial: what the configuration is called that the search was started with."""
 
-MEMBER_ATTRIBUTE, GENERATION_ATTRIBUTE, PARENT_ATTRIBUTE = "member", "generation", "parent"
-"""Of a trial of a population: which member it is, in which generation, and the trial whose state it went on from."""
-
 _OWN_ATTRIBUTES = frozenset(
     {
-        *(MEMBER_ATTRIBUTE, GENERATION_ATTRIBUTE, PARENT_ATTRIBUTE, RUN_ATTRIBUTE),
+        *(*DESCENT, RUN_ATTRIBUTE),
         *(OUTCOME_ATTRIBUTE, ENDING_ATTRIBUTE, ATTEMPTS_ATTRIBUTE, START_ATTRIBUTE, PARTS_ATTRIBUTE),
     }
 )
@@ -139,7 +136,7 @@ def record_of(trial: FrozenTrial, stage: str, folder: Path, others: Sequence[str
 
 
 def part_of(whole: RunRecord, environment: str, known: JsonDict, folder: Path) -> RunRecord:
-    """The run in one of several environments.
+    """A part of a run, which is in one of its environments.
 
     Args:
         whole: What it is a part of.
@@ -163,11 +160,9 @@ def part_of(whole: RunRecord, environment: str, known: JsonDict, folder: Path) -
 
 
 def descent_of(attributes: JsonDict) -> Descent | None:
-    """Where a trial stands in the tree of a population; None elsewhere."""
-    member, generation = attributes.get(MEMBER_ATTRIBUTE), attributes.get(GENERATION_ATTRIBUTE)
-    if not isinstance(member, int) or not isinstance(generation, int):
-        return None
-    return Descent(member, generation, attributes.get(PARENT_ATTRIBUTE))
+    """Where a trial stands in the tree of those that go on from one another; None: it begins from nothing."""
+    member, place, parent = (attributes.get(name) for name in DESCENT)
+    return Descent(member, place, parent) if isinstance(member, int) and isinstance(place, int) else None
 
 
 def _as_scalar(value: object) -> Scalar:

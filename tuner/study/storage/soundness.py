@@ -36,10 +36,8 @@ _STUDY = {
     "settings": "dict[str, int | None]",
     "facts": "dict[str, str | int | float | bool | None]",
     "random_score": "float | None",
-    "scales": "dict[str, dict[str, float]]",
     "winner": "str | None",
     "baselines": "list[str]",
-    "front": "list[str]",
     "seconds": "float",
     "closed": "dict[str, int | float | None]",
     "rungs": "dict[str, Any]",
@@ -82,7 +80,6 @@ _ENDING = {"reason": "str", "seconds": "float", "curve": "str"}
 _TIMED = {"times": "str", "time_limit": "float"}
 _PART = {**_ENDING, "outcome": _AN_OUTCOME, "value": "float | None"}
 _PART_BEGUN = {"attempts": "list[dict[str, Any]]"}
-_SCALE = {"random": "float", "good": "float"}
 
 
 @contextmanager
@@ -165,14 +162,12 @@ def check_study(study: optuna.Study, address: str) -> None:
             _check_definition(kept["definition"])
         conform_all(kept.get("controller", {}), _OWNER, required="controller" in kept)
         conform_all(kept.get("rungs", {}), _RUNGS, required="rungs" in kept)
-        for scale in kept.get("scales", {}).values():
-            conform_all(scale, _SCALE)
         for decision in kept.get("rungs", {}).get("decisions", ()):
             conform_all(decision, _DECISION)
         for fact in all_facts():
-            if fact.stage is not None and fact.key in kept:
-                conform(fact.key, kept[fact.key], fact.annotation)
-                fact.check(kept[fact.key])
+            if fact.stage is not None and fact.key_kept in kept:
+                conform(fact.key_kept, kept[fact.key_kept], fact.annotation)
+                fact.check(kept[fact.key_kept])
         run = _JOB if "sweep_folder" in kept else _RUN_OF_STAGE if "/" in name else _RUN
         for trial in trials:
             with _named(f"trial {trial.number}"):

@@ -1,12 +1,10 @@
 """The studies of one storage: by name, with what is known of each beside its runs."""
 
-import json
 import math
 import platform
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
@@ -20,11 +18,10 @@ from note_rl.support.formats import FORMAT
 from tuner.config.composing import with_section_defaults
 from tuner.config.paths import config_difference
 from tuner.errors import UserError
-from tuner.results.protocol import StudySettings
+from tuner.features import parts
 from tuner.results.records import SCREEN, Objective
-from tuner.results.scales import ScoreScale
-from tuner.results.wording import join_words
-from tuner.study.definition import StudyDefinition, judged_part
+from tuner.study.definition import StudyDefinition
+from tuner.study.features import InStudy
 from tuner.study.storage.opening import open_storage
 from tuner.study.storage.presence import StorageFile
 from tuner.study.storage.retries import RetryingStorage
@@ -38,14 +35,9 @@ from tuner.trial.messages import JsonDict
 DEFINITION = "definition"
 SETTINGS = "settings"
 RANDOM_SCORE = "random_score"
-SCALES = "scales"
-"""Of several environments: the returns of each that have scores 0 and 1."""
 RUNGS = "rungs"
 WINNER = "winner"
-STATIC = "static"
-"""Of a population: the configuration that did not change, with which the winner is compared."""
 BASELINES = "baselines"
-FRONT = "front"
 SECONDS = "seconds"
 CLOSED = "closed"
 """Of a study with a budget: the trials after which the rest was left to the later stages, and which budget that was."""
@@ -219,23 +211,8 @@ def describe(definition: StudyDefinition) -> JsonDict:
         "config": definition.judged_config(),
         "warm_start": list(definition.warm_start),
         "versions": versions(definition.backend),
-        **_about_population(definition.settings),
-        **_about_environments(definition),
+        **{key: about for part in parts(InStudy) for key, about in part.described(definition).items()},
     }
-
-
-def _about_environments(definition: StudyDefinition) -> JsonDict:
-    about = {
-        one.name: {"random": one.random, "good": one.good, "config": judged_part(one.config)}
-        for one in definition.environments
-    }
-    return {"environments": about} if about else {}
-
-
-def _about_population(settings: StudySettings) -> JsonDict:
-    if settings.evolution is None:
-        return {}
-    return {"evolution": {**asdict(settings.evolution), "members": settings.num_trials}}
 
 
 def begin_or_continue(study: optuna.Study, definition: StudyDefinition, url: str) -> bool:
@@ -287,22 +264,16 @@ def _followed(before: JsonDict, now: JsonDict, key: str) -> str:
     return former if same else f"{former}; then {present}" if former else present
 
 
-def scales_of(study: optuna.Study) -> dict[str, ScoreScale]:
-    """The scales of its environments by name; none of a study of one."""
-    return {name: ScoreScale(**scale) for name, scale in study.user_attrs.get(SCALES, {}).items()}
-
-
 def settings_to_json(definition: StudyDefinition) -> JsonDict:
     """The sizes of the study as they are now; these may grow."""
     settings = definition.settings
-    if settings.evolution is None:
-        searched = {
-            "num_trials": settings.num_trials,
-            "num_entrants": settings.num_raced,
-            "num_race_seeds": settings.num_race_seeds,
-        }
-    else:
-        searched = {"members": settings.num_trials, "generations": settings.evolution.generations}
+    searched = {
+        "num_trials": settings.num_trials,
+        "num_entrants": settings.num_raced,
+        "num_race_seeds": settings.num_race_seeds,
+    }
+    if settings.search is not None:
+        searched = settings.search.sizes(settings.num_trials)
     return {
         **searched,
         "num_candidates": settings.num_candidates,
@@ -329,36 +300,14 @@ def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
             f"go back to that, {other}"
         )
     now = describe(definition)
-    judged = ("seed", "metric", "others", "over_seeds", "evolution")
-    before, now = ({"evolution": None, **one, **_plain(one.get("evolution"))} for one in (before, now))
+    judged = ("seed", "metric", "others", "over_seeds")
     changed = [f"{key} was {before[key]} and is {now[key]}" for key in judged if before[key] != now[key]]
-    changed += _other_environments(*(one.get("environments") or {} for one in (before, now)))
+    changed += [line for part in parts(InStudy) for line in part.changed(before, now)]
     settings = config_difference(*(with_section_defaults(one["config"]) for one in (before, now)))
     if changed or settings:
         way = "go back to that" if changed else "go on with these with study.as_begun=true"
         listed = _listed([*changed, *settings])
         raise UserError(f"study {definition.name} was begun with other settings: {listed}.\n{way}, {other}")
-
-
-def _other_environments(before: JsonDict, now: JsonDict) -> list[str]:
-    if list(before) != list(now):
-        told = [join_words(names) or "one" for names in (before, now)]
-        return [f"environments were {told[0]} and are {told[1]}"]
-    changed = []
-    for name in now:
-        configs = (with_section_defaults(one[name]["config"]) for one in (before, now))
-        changed += [f"in {name}, {line}" for line in config_difference(*configs)]
-        changed += [
-            f"the {key} return of {name} was {before[name][key]} and is {now[name][key]}"
-            for key in ("random", "good")
-            if before[name][key] != now[name][key]
-        ]
-    return changed
-
-
-def _plain(evolution: JsonDict | None) -> JsonDict:
-    """As it comes back from a storage."""
-    return {} if evolution is None else {"evolution": json.loads(json.dumps(evolution))}
 
 
 def _listed(lines: list[str], limit: int = 4) -> str:

@@ -18,11 +18,12 @@ from optuna.trial import TrialState
 
 from tuner.errors import UserError
 from tuner.executors.base import Executor
-from tuner.results.insights.front import front_of
+from tuner.features import parts
 from tuner.results.records import SCREEN
 from tuner.study.control import LOCK_FILE, Interrupts, sole_controller
 from tuner.study.definition import StudyDefinition
 from tuner.study.dispatch import Dispatcher, Stage
+from tuner.study.features import InStudy
 from tuner.study.sampling.samplers import SamplerFactory, SeededByTrial, make_sampler, require_objectives
 from tuner.study.storage.homes import is_home
 from tuner.study.storage.ownership import OWNER, Ownership, refuse_another
@@ -77,7 +78,7 @@ def home_of_sweep(study: optuna.Study, otherwise: Path) -> Path:
 
 
 def best_jobs(study: optuna.Study) -> list[JobResult]:
-    """The best job, or with several objectives those that no other job beats in all of them, by number."""
+    """The best job, or with more than one objective the best ones, by number."""
     complete = [
         trial
         for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
@@ -88,7 +89,7 @@ def best_jobs(study: optuna.Study) -> list[JobResult]:
         trial.number: tuple(sign * value for sign, value in zip(signs, trial.values, strict=True)) for trial in complete
     }
     first = sorted(losses, key=lambda number: (losses[number], number))[:1]
-    kept = front_of(losses) if len(signs) > 1 else first
+    kept = next(filter(None, (part.best_jobs(losses) for part in parts(InStudy))), first)
     return [
         JobResult(
             trial.number,

@@ -40,7 +40,7 @@ class LiveDisplay(StudyListener):
         self._table = table
         self._title = f"{definition.name}: {definition.subject}"
         self._settings = definition.settings
-        self._environments = [one.name for one in definition.environments]
+        self._part_names = definition.part_names
         self._schedule = Schedule(definition.first_stage, self._planned(definition.settings.num_trials), parallel)
         self._began = time.monotonic()
         self._tally = StudyTally()
@@ -99,7 +99,7 @@ class LiveDisplay(StudyListener):
         """How far a run is, the environments that it has behind it included."""
         if not run.environment:
             return progress
-        return (self._environments.index(run.environment) + progress) / len(self._environments)
+        return (self._part_names.index(run.environment) + progress) / len(self._part_names)
 
     def _planned(self, num_trials: int) -> dict[str, int]:
         """Runs of each stage, if the search has so many trials."""

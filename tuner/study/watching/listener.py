@@ -29,10 +29,10 @@ class StudyListener:
         """The run's process ended, but the run is to be continued: now after a crash, later after a stop."""
 
     def on_end(self, run: Run, record: RunRecord) -> None:
-        """The run is over; of several environments, in that of the record."""
+        """The run is over, or the part that the record is of."""
 
     def on_whole(self, record: RunRecord) -> None:
-        """Of several environments: the run is over in all of them."""
+        """A run with parts is over in all of them."""
 
 
 class Listeners(StudyListener):

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import optuna
 
-from tuner.results.records import LATER_STAGES, SCREEN, STAGES, RunRecord, StudySummary
+from tuner.results.features import chosen
+from tuner.results.records import LATER_STAGES, SCREEN, RunRecord, StudySummary
 from tuner.results.verdict import verdict
 from tuner.study.optuna_internals import handle_of
 from tuner.study.storage import store as attributes
@@ -20,7 +21,7 @@ from tuner.study.summary import home_of, summarise
 from tuner.trial.messages import JsonDict
 
 WINNERS: Final = "winners"
-"""Attribute of a study: label of its winner, or of each member of its front -> its trial and its values as typed."""
+"""Attribute of a study: label of its winner, or of all that it chose -> its trial and its values as typed."""
 
 _SIGNATURE: Final = "*Written by `tuner`; once you change this note it is left alone.*"
 
@@ -34,7 +35,7 @@ def fill_dashboard(store: StudyStore, summary: StudySummary, home: Path) -> None
         home: Its folder.
     """
     names = [summary.metric_name, *(other.label for other in summary.others)]
-    for stage in STAGES:
+    for stage in (SCREEN, *LATER_STAGES):
         study = store.find(summary.name, stage)
         if study is None:
             continue
@@ -85,13 +86,13 @@ def _stage_note(summary: StudySummary, stage: str) -> str:
 
 
 def _mark_winners(study: optuna.Study, summary: StudySummary) -> None:
-    """Says on the trial of the winner, or of each member of a front, that it is; takes that back where it no longer is.
+    """Says on the trial of the winner, or of all that was chosen, that it is; takes that back where it no longer is.
 
     Optuna lets nobody change the attributes of a trial that has ended: the study has an attribute that names them with
     their values, and the trials have notes.
     """
-    chosen = summary.front or tuple(filter(None, [summary.winner_label]))
-    runs = {run.label: run for run in summary.stage(SCREEN) if run.label in chosen}
+    labels = chosen(summary).labels
+    runs = {run.label: run for run in summary.stage(SCREEN) if run.label in labels}
     before: JsonDict = study.user_attrs.get(WINNERS, {})
     now = {label: {"trial": run.number, "values": dict(run.params)} for label, run in runs.items()}
     if now != before:
@@ -103,9 +104,8 @@ def _mark_winners(study: optuna.Study, summary: StudySummary) -> None:
 
 
 def _winner_note(summary: StudySummary, run: RunRecord) -> str:
-    what = "The winner of the study." if not summary.front else "One of the front: no other one beats it in everything."
     values = "\n".join(f"- `{path}={value}`" for path, value in run.params.items())
-    return f"**{what}** Its values as they are typed:\n\n{values}\n\n{_SIGNATURE}"
+    return f"**{chosen(summary).member}** Its values as they are typed:\n\n{values}\n\n{_SIGNATURE}"
 
 
 def _note_of(study: optuna.Study | optuna.Trial) -> str:

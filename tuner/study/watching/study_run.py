@@ -7,8 +7,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from tuner.results.columns import columns
-from tuner.results.features import ShownIn
-from tuner.results.records import SCREEN, STAGES, RunRecord, StudySummary
+from tuner.results.encoding import encoded
+from tuner.results.features import ShownIn, all_facts, all_stages
+from tuner.results.records import SCREEN, RunRecord, StudySummary
 from tuner.results.verdict import verdict
 from tuner.study.definition import StudyDefinition
 from tuner.study.errors import StudyStopped
@@ -30,17 +31,25 @@ class StudyRunListener(StudyListener):
         definition: The study.
         folder: Of the study, if not where the definition says.
         maximised: Whether higher scores are better.
+        columns: Settings as its runs show them, if these are not those of the definition.
     """
 
     def __init__(
-        self, tracker: Tracker, definition: StudyDefinition, folder: Path | None = None, *, maximised: bool = True
+        self,
+        tracker: Tracker,
+        definition: StudyDefinition,
+        folder: Path | None = None,
+        *,
+        maximised: bool = True,
+        columns: JsonDict | None = None,
     ) -> None:
         self._tracker = tracker
         self._definition = definition
         self._folder = folder or definition.study_folder
+        self._columns = definition.judged_config() if columns is None else columns
         self._better = max if maximised else min
         self._run: RunTracker | None = None
-        self._known: dict[str, set[int]] = {stage: set() for stage in STAGES}  # numbers of runs that have ended
+        self._known: dict[str, set[int]] = {stage: set() for stage in all_stages()}  # numbers of runs that have ended
         self._num_failed = self._num_pruned = 0
         self._best_screened: float | None = None
 
@@ -59,8 +68,8 @@ class StudyRunListener(StudyListener):
         for record in records:
             self._take_in(record)
         if self._run is None:
-            self._run = self._tracker.start_run(_info_of(self._definition, self._folder))
-        self._run.log(self._num_known, {"study/stage": STAGES.index(stage), "study/runs_planned": num_runs})
+            self._run = self._tracker.start_run(_info_of(self._definition, self._folder, self._columns))
+        self._run.log(self._num_known, {"study/stage": all_stages().index(stage), "study/runs_planned": num_runs})
 
     def on_end(self, run: Run, record: RunRecord) -> None:
         """One row of the history for each run that has ended."""
@@ -97,7 +106,7 @@ class StudyRunListener(StudyListener):
             "verdict": found.sentence,
             "winner": summary.winner_label,
             "best_params": dict(summary.params_of(summary.winner_label or "")),
-            "best_config": config,
+            "best_config": json.dumps(config),  # one column, not one for each setting
             "retrain_command": summary.retrain_command,
             **{name: estimate.iqm for name, estimate in numbers.items() if estimate is not None},
             **{f"importance/{path}": share for path, share in summary.importances.items()},
@@ -105,8 +114,7 @@ class StudyRunListener(StudyListener):
         }
         if found.optimism is not None:
             content["selection_optimism"] = found.optimism
-        if summary.front:
-            content["front"] = list(summary.front)
+        content |= {fact.key: encoded(fact.of(summary)) for fact in all_facts() if fact.is_tracked and fact.of(summary)}
         if summary.importances:
             content["importances"] = importance_table(summary)
         self._finish(0, content)
@@ -132,10 +140,10 @@ class StudyRunListener(StudyListener):
             self._run = None
 
 
-def _info_of(definition: StudyDefinition, folder: Path) -> RunInfo:
+def _info_of(definition: StudyDefinition, folder: Path, columns: JsonDict) -> RunInfo:
     about = json.dumps({**describe(definition), **settings_to_json(definition)}, default=str)
     # In the columns of its runs, which a table of them has anyway; what only a study has is one text.
-    config = {**definition.judged_config(), "seed": definition.seed, "study": about}
+    config = {**columns, "seed": definition.seed, "study": about}
     return RunInfo(definition.name, definition.name, config, folder, (JOB_TYPE,), JOB_TYPE, group_folder=folder)
 
 

@@ -1,19 +1,18 @@
-"""Passes what happens to the runs of a study on to trackers: one tracked run per trial, grouped by study.
+"""Passes what happens to the runs of a study on to trackers: one tracked run per trial, grouped by study."""
 
-The generations of a member of a population are trials; a tracker may show them as one run, see `PartOfRun`.
-"""
-
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tuner.executors.base import Event, TrialEnded
 from tuner.executors.tracked import TrackedRuns
+from tuner.features import parts
 from tuner.results.records import Descent, RunRecord
 from tuner.runs.refill import EndedRun
+from tuner.study.features import InStudy
 from tuner.study.run_registry import Run
 from tuner.study.storage.reading import descent_of
 from tuner.study.watching.listener import StudyListener
-from tuner.trackers.base import PartOfRun, RunInfo, Tracker
+from tuner.trackers.base import RunInfo, Tracker
 from tuner.trial.messages import JsonDict, Outcome
 
 
@@ -60,26 +59,9 @@ class TrackingListener(StudyListener):
             self._runs.open(run.key, self.about(run))
 
     def about(self, run: Run) -> RunInfo:
-        """What trackers are told of a run; of one in a population, with where it stands in the tree."""
-        descent = descent_of(run.trial.user_attrs)
-        about = replace(
-            _info_of(run, descent, self._study, self.config_of(run)), group_folder=self._folder, host=run.host
-        )
-        return about if descent is None else replace(about, part=self._of_member(about, run, descent))
-
-    def _of_member(self, about: RunInfo, run: Run, descent: Descent) -> PartOfRun:
-        """A member may be shown as one run; each generation begins with its place in the tree and its values."""
-        member = f"member {descent.member}"
-        whole = replace(
-            about, name=member, folder=self._folder / "members" / str(descent.member), tags=(run.stage, member)
-        )
-        tree = {"generation": descent.generation, "parent": descent.parent}
-        begins_with = {
-            f"population/{name}": value
-            for name, value in {**tree, **run.values}.items()
-            if isinstance(value, int | float) and not isinstance(value, bool)
-        }
-        return PartOfRun(whole, begins_with)
+        """What trackers are told of a run."""
+        about = replace(_info_of(run, self._study, self.config_of(run)), group_folder=self._folder, host=run.host)
+        return _told(about, descent_of(run.trial.user_attrs), run)
 
 
 def ended_trial(record: RunRecord, study: str, config: JsonDict, folder: Path) -> EndedRun:
@@ -92,7 +74,8 @@ def ended_trial(record: RunRecord, study: str, config: JsonDict, folder: Path) -
         folder: Where it is.
     """
     outcome = record.outcome or Outcome.CRASHED
-    about = replace(_info_of(record, record.descent, study, config), folder=folder, host=record.host)
+    about = replace(_info_of(record, study, config), folder=folder, host=record.host)
+    about = _told(about, record.descent, record)
     return EndedRun(about, 0 if outcome.effects.succeeded else 1, final_values(record, outcome))
 
 
@@ -109,14 +92,16 @@ def final_values(record: RunRecord, outcome: Outcome) -> dict[str, object]:
     return values
 
 
-def _info_of(run: Run | RunRecord, descent: Descent | None, study: str, config: JsonDict) -> RunInfo:
+def _told(about: RunInfo, descent: Descent | None, run: Run | RunRecord) -> RunInfo:
+    for part in parts(InStudy):
+        about = part.told(about, descent, run)
+    return about
+
+
+def _info_of(run: Run | RunRecord, study: str, config: JsonDict) -> RunInfo:
     key, tags = f"{run.stage}/{run.number}", [run.stage, run.label]
     name = key if run.label == f"trial {run.number}" else f"{key} ({run.label})"
     if run.environment:
         name = f"{name} in {run.environment}"
         tags.append(run.environment)
-    if descent is not None:
-        name = f"{key} (member {descent.member}, generation {descent.generation})"
-        tags.append(f"member {descent.member}")
-        config = {**config, "population": asdict(descent)}
     return RunInfo(name, study, config, Path(run.folder), tuple(tags), run.stage)

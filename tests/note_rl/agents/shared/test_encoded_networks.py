@@ -166,7 +166,7 @@ def test_a_critic_takes_the_action_as_it_is(framework):
         ({"image": None, "kind": None}, r"encoders has none for vector, which shows the shape \[3\]: add one such as"),
         ([1], "must be a group with an entry for each of image, kind, vector"),
         ({**ENCODERS, "vector": {"layer": []}}, r"encoders.vector has no layer; did you mean layers\?"),
-        ({**ENCODERS, "vector": 64}, "encoders.vector=64 must be a group such as"),
+        ({**ENCODERS, "vector": 64}, "encoders.vector must be a group such as"),
         ({**ENCODERS, "image": {"layers": [CONV]}}, r"encoders.image\..* put flatten at the end of layers"),
         ({**ENCODERS, "vector": {"layers": [CONV]}}, r"encoders.vector.layers.0 \(conv\) gets the shape \[3\]"),
     ],
@@ -179,7 +179,7 @@ def test_what_does_not_fit_is_refused(framework, encoders, message):
 @ONCE
 def test_observations_that_are_no_dictionaries_are_refused(framework):
     network = partial(importlib.import_module("note_rl.agents.shared.torch.encoded").encoded_network, encoders={})
-    with pytest.raises(SettingsError, match=r"see an array of the shape \[4\]: choose network=mlp"):
+    with pytest.raises(SettingsError, match=r"see an array of the shape \[4\]: choose hidden_sizes or layers"):
         framework.agents.DQN(env="CartPole-v1", network=network)
 
 

@@ -96,7 +96,7 @@ REFUSED = {
     ),
     "two at once": ([{"dense": 3, "dropout": 0.1}], "must be one layer by its name"),
     "empty": ([], r"layers=\[\] is empty: name at least one, such as \[{dense: 64}\]"),
-    "no list": ("dense", "layers='dense' must be a list of layers"),
+    "no list": ("dense", "layers must be a list of layers"),
     "no flatten": ([{"dense": 3}], r"layers.0 \(dense\) gets the shape \[8, 8, 3\]: .* put flatten before it"),
     "no flatten at all": ([{"pool": 2}], r"give the shape \[4, 4, 3\]: put flatten at the end of layers"),
     "window": ([{"conv": {"filters": 1, "size": 9}}], r"gets the shape \[8, 8, 3\]: its window of 9 x 9 is larger"),

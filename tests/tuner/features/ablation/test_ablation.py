@@ -18,8 +18,9 @@ from tuner.features.ablation.path import AblationPath
 from tuner.features.ablation.runner import AblationRunner, AblationTask
 from tuner.features.ablation.seeds import ablation_seeds
 from tuner.features.ablation.settings import AblationSettings
+from tuner.results.features import all_stages
 from tuner.results.protocol import stage_seeds
-from tuner.results.records import STAGES, StudySummary
+from tuner.results.records import StudySummary
 from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.study import StudyDefinition, StudyStore, Winner, find_winner, summarise
 from tuner.study.storage.reading import read_records
@@ -186,7 +187,7 @@ def test_no_seed_is_one_of_the_study(study_seed: int) -> None:
     own = {*ablation_seeds(study_seed, 400), *ablation_seeds(study_seed, 400, race=True)}
     assert len(own) == 800
     assert max(own) < 2**31
-    assert not own & {seed for stage in STAGES for seed in stage_seeds(study_seed, stage, 400)}
+    assert not own & {seed for stage in all_stages() for seed in stage_seeds(study_seed, stage, 400)}
     assert ablation_seeds(study_seed, 5) == ablation_seeds(study_seed, 9)[:5]
     assert min(own) > 3 * (2**29 - 1) + 2, "and cannot be: it lies behind the last of them"
 

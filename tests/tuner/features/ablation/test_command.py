@@ -11,7 +11,7 @@ import pytest
 
 from tests.tuner.command_line import CommandLine, files_read_once, tuner
 from tests.tuner.studies import CONFIG, ControllerDied, FakeExecutor, journal, run_study
-from tuner.results.evolution import Evolution
+from tuner.features.population.evolution import Evolution
 from tuner.results.objective import Mixed
 from tuner.runs.simulator import Synthetic
 from tuner.study.run_registry import SeedRegistry
@@ -114,7 +114,7 @@ def test_studies_without_a_path_are_refused_by_name(tuner: CommandLine) -> None:
     steps = {"config": {**CONFIG, "evaluation": {"num_points": 8}}, "num_trials": 4, "num_candidates": 1}
     stopped = FakeExecutor(die_after=30)
     with pytest.raises(ControllerDied):
-        run_study(tuner.folder, stopped, name="members", evolution=Evolution(generations=4), **steps)
+        run_study(tuner.folder, stopped, name="members", search=Evolution(generations=4), **steps)
     assert "its winner is a schedule" in tuner.refused("ablate", "members", storage)
     with pytest.raises(ControllerDied):
         run_study(tuner.folder, FakeExecutor(die_after=30), name="begun")

@@ -9,7 +9,6 @@ import pytest
 from tests.tuner.reporting.summaries import full_study, run
 from tuner.results.insights.effort import costs, expected_best
 from tuner.results.insights.failures import failed_runs, failure_kinds
-from tuner.results.insights.front import front_of, spread_over_front
 from tuner.results.insights.noise import seed_noise
 from tuner.results.insights.safe_ranges import good_trials, safe_ranges
 from tuner.results.records import RunRecord, StudySummary
@@ -137,18 +136,3 @@ def test_the_expected_best_of_k_and_whether_more_would_pay() -> None:
     assert lower is not None
     assert dict(lower.points)[2] == 0.25
     assert expected_best(study(*(trial(n, 1.0) for n in range(4)))) is None
-
-
-# Fronts
-
-
-def test_the_front_is_who_nobody_beats() -> None:
-    losses = {"a": (0.0, 9.0), "b": (1.0, 5.0), "c": (1.0, 6.0), "d": (4.0, 1.0), "e": (1.0, 5.0), "f": (5.0, 5.0)}
-    assert front_of(losses) == ["a", "b", "d", "e"]
-
-
-def test_a_few_of_the_front_lie_far_apart() -> None:
-    line = {number: (float(number), 10.0 - number) for number in range(11)}
-    assert spread_over_front(line, 2) == [0, 10]
-    assert spread_over_front(line, 3) == [0, 10, 5]
-    assert spread_over_front({**line, 11: (20.0, 20.0)}, 12) == list(range(12))  # the next front where there is room

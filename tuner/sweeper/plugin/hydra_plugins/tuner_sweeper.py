@@ -122,7 +122,7 @@ class ExecutorSearchPath(SearchPathPlugin):
 
 _SAMPLERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "tpe": ("TPESampler", ("n_startup_trials", "n_ei_candidates", "multivariate", "group", "constant_liar")),
-    "motpe": ("TPESampler", ("n_startup_trials", "n_ei_candidates")),  # TPE has several objectives of its own by now
+    "motpe": ("TPESampler", ("n_startup_trials", "n_ei_candidates")),  # TPE takes more than one objective itself
     "random": ("RandomSampler", ()),
     "gp": ("GPSampler", ("n_startup_trials", "deterministic_objective")),
     "cmaes": ("CmaEsSampler", ("x0", "sigma0", "n_startup_trials", "warn_independent_sampling", "popsize")),

@@ -1,0 +1,153 @@
+"""`tuner tune study=pbt`, from the command line to the schedule that it leaves."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import tuner as package
+from tests.tuner.command_line import SMALL_AGENTS, CommandLine
+from tuner.features.population.descent import copies, line_of
+from tuner.reporting.page import make_figures, render_page
+from tuner.results.records import Descent, StudySummary
+from tuner.results.summary_json import summary_from_json, summary_to_json
+from tuner.results.verdict import verdict
+from tuner.trial.folder import read_reports
+
+SMALL = (
+    *("study=pbt", "tracker=jsonl", "executor=inline", "network.hidden_sizes=[8]", "study.name=small"),
+    *(
+        "training.total_steps=240",
+        "evaluation.num_points=3",
+        "evaluation.num_episodes=2",
+        "study.evolution.generations=3",
+    ),
+    *("study.num_trials=4", "study.num_candidates=1", "study.num_select_seeds=1", "study.num_test_seeds=1"),
+)
+DRIFTING = ("agent=drifting", "executor=inline", "study.name=drifting", "seed=1")
+
+
+def replayed(tuner: CommandLine, study: Path) -> Any:
+    """What the winner's experiment file trains with, and on the seed of its test run."""
+    result = package.load(study)
+    run = next(one for one in result.summary.stage("test") if one.label == result.summary.winner_label)
+    answer = tuner(
+        *("train", "--config-dir", str(study), "experiment=winner", f"seed={run.seed}", "hydra.run.dir=again"),
+        *("tracker=jsonl",),
+    )
+    assert (answer.status, answer.errors) == (0, "")
+    return run, read_reports(tuner.folder / "again")
+
+
+@pytest.mark.parametrize("agent", [pytest.param("dqn", marks=pytest.mark.slow), "ppo"])
+def test_the_winner_is_trained_again_from_its_file(tuner: CommandLine, agent: str) -> None:
+    narrow = ["~space.buffer"] if agent == "dqn" else ["~space.buffer", "+space.agent.value_coef={low: 0.1, high: 1.0}"]
+    answer = tuner("tune", *SMALL, *SMALL_AGENTS[agent], *narrow)
+    assert (answer.status, answer.errors) == (0, "")
+    study = tuner.folder / "studies" / "small"
+    run, again = replayed(tuner, study)
+    assert tuple(again) == run.curve
+    written = yaml.safe_load((study / "experiment" / "winner.yaml").read_text())
+    if "schedule" in written["adaptive"]:
+        schedule = yaml.safe_load((study / "adapted" / "adaptive" / "replay.yaml").read_text())["schedule"]
+        assert schedule == written["adaptive"]["schedule"]
+    summary = package.load(study).summary
+    assert summary_from_json(summary_to_json(summary)) == summary
+    assert summary.stage("evolve")[0].descent == Descent(0, 0)
+
+
+def test_a_line_without_copies_is_a_run_that_nobody_paused_and_plays(tuner: CommandLine) -> None:
+    answer = tuner("tune", *SMALL, *SMALL_AGENTS["dqn"], "~space.buffer")
+    assert answer.status == 0
+    line = answer.output.split("watch the population's own agent:\n")[1].split("\n")[0].split()
+    assert line[:2] == ["tuner", "play"]
+    played = tuner("play", line[2], "num_episodes=1")
+    assert (played.status, played.errors) == (0, "")
+    runs = package.load(tuner.folder / "studies" / "small").summary.stage("evolve")
+    last = next(
+        run for run in runs if run.descent.generation == 2 and run.descent.parent == runs[run.descent.parent].number
+        and runs[run.descent.parent].descent.member == run.descent.member
+    )  # fmt: skip
+    values = [f"{path}={value}" for path, value in last.params.items()]
+    again = [*("training.total_steps=240", "evaluation.num_points=3", "evaluation.num_episodes=2", "tracker=jsonl")]
+    shape = ["network.hidden_sizes=[8]", f"seed={last.seed}", "hydra.run.dir=alone"]
+    assert tuner("train", *SMALL_AGENTS["dqn"], *again, *shape, *values).status == 0
+    assert tuple(read_reports(tuner.folder / "alone")) == last.curve
+
+
+def test_a_schedule_of_the_best_rate_that_falls_is_told_and_shown(tuner: CommandLine) -> None:
+    answer = tuner("tune", *DRIFTING, "study=pbt", "study.metric=final")
+    assert (answer.status, answer.errors) == (0, "")
+    assert "The population's own score is" in answer.output
+    assert "The best configuration that never changed" in answer.output
+    assert "tuner ablate" not in answer.output  # which refuses populations
+    written = yaml.safe_load((tuner.folder / "studies/drifting/experiment/winner.yaml").read_text())
+    assert written["agent"]["schedule"]["learning_rate"]
+    static = yaml.safe_load((tuner.folder / "studies/drifting/experiment/static.yaml").read_text())
+    assert static["agent"]["schedule"] == {}
+    again = tuner("tune", *DRIFTING, "study=pbt", "study.metric=final")
+    assert "nothing was left to run" in again.output
+    found = package.load(tuner.folder / "studies/drifting")
+    _check_page(found.summary)
+    origins = {(row["member"], row["generation"]): row["parent"] for row in found.rows if row["stage"] == "evolve"}
+    assert origins[0, 0] is None
+    assert sorted(origins) == [(member, generation) for member in range(8) for generation in range(8)]
+    assert all(row["member"] is None for row in found.rows if row["stage"] == "test")
+
+
+def _check_page(summary: StudySummary) -> None:
+    """The tree of copies, what changed over time, and the schedule beside what never changed."""
+    drawn = make_figures(summary, verdict(summary))
+    joined = {trace["name"]: trace for trace in drawn["tree-figure"]["data"]}
+    assert len([place for place in joined["went on from"]["x"] if place is None]) == 56, "all but the first generation"
+    line = line_of(summary, summary.winner_label)
+    assert joined["the winner's line"]["y"][:-1] == [run.descent.member for run in line if run.descent]
+    rates = drawn["value-figure-0"]["data"][1]["y"][:-1:2]
+    assert len(rates) == 8
+    ranks = [run.params["agent.learning_rate"] for run in line]
+    assert sorted(range(8), key=lambda at: rates[at]) == sorted(range(8), key=lambda at: ranks[at])  # type: ignore[arg-type, return-value]
+    assert [trace["name"] for trace in drawn["replay-figure"]["data"]] == ["the schedule", "never changed", "default"]
+    page = render_page(summary)
+    assert 'id="population"' in page
+    heads = page.partition('id="trial-table"')[2].partition("</tr>")[0]
+    assert all(f">{name}<" in heads for name in ("member", "generation", "parent"))
+    assert len(copies(summary)) == sum(
+        run.params != summary.stage("evolve")[run.descent.parent].params
+        for run in summary.stage("evolve")
+        if run.descent and run.descent.parent is not None
+    )
+
+
+def test_the_plan_knows_it(tuner: CommandLine) -> None:
+    answer = tuner("tune", *DRIFTING, "study=pbt", "plan=true", "study.steps_per_second=1000")
+    assert answer.status == 0
+    words = answer.output.split()
+    assert words[words.index("evolve") + 1 : words.index("evolve") + 5] == ["8", "x", "8", "runs"]
+    assert "160,000 env steps" in answer.output
+    assert "no run is pruned" in answer.output
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (("agent=drifting", "sampler=random"), "sampler=random has no meaning with study=pbt"),
+        (("agent=drifting", "evaluation.num_points=9"), "evaluation.num_points=9 must be a multiple"),
+        (("agent=synthetic",), "a function evolves if it takes an argument `schedule`"),
+        (
+            ("agent=dqn", "~space", "+space.network.activation={choices: [relu, tanh]}"),
+            "nothing of this space can change",
+        ),
+        (("agent=dqn", "study.metric=[mixed,seconds]"), "several objectives has no meaning"),
+        (
+            ("agent=dqn", "study.metric=steps_to_475"),
+            "steps_to_475 has no meaning with study=pbt: members are compared",
+        ),
+        (("agent=dqn", "study.metric=seconds_to_475"), "use final, auc or mixed, or study=quick"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_words(tuner: CommandLine, typed: tuple[str, ...], words: str) -> None:
+    answer = tuner("tune", "study=pbt", "tracker=jsonl", *typed)
+    assert answer.status != 0
+    assert words in " ".join(answer.errors.split())
+    assert not (tuner.folder / "studies").exists()

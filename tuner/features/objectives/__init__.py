@@ -1,0 +1,1 @@
+"""Several objectives: in place of a winner a Pareto front, each of whose configurations is the best for somebody."""

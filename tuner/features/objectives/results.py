@@ -1,0 +1,41 @@
+"""What several objectives add to the results of a study."""
+
+from tuner.errors import UserError
+from tuner.features.objectives.facts import FRONT
+from tuner.features.objectives.verdict import front_verdict
+from tuner.results.features import Choice, InResults
+from tuner.results.findings import Verdict
+from tuner.results.protocol import StudySettings
+from tuner.results.records import StudySummary
+
+
+def _check(settings: StudySettings) -> None:
+    if settings.others and settings.num_race_seeds:
+        raise UserError("study.num_race_seeds must be 0 with several objectives: a race goes by one score")
+    if settings.others and settings.baselines:
+        raise UserError("study.baselines goes by one score, and study.metric names several: leave it out")
+
+
+def _choice(summary: StudySummary) -> Choice | None:
+    labels = FRONT.of(summary)
+    if not labels:
+        return None
+    return Choice(
+        labels,
+        name="the front",
+        mark="not beaten by any other in all objectives" if summary.is_sweep else "unbeaten among those confirmed",
+        member="One of the front: no other one beats it in everything.",
+        best=f"{summary.winner_label}, the best in score,",
+        remark=f"{summary.winner_label}, which has the best score of the front:",
+    )
+
+
+def _verdict(summary: StudySummary) -> Verdict | None:
+    return front_verdict(summary) if summary.others else None
+
+
+def _special(summary: StudySummary) -> str:
+    return "of several objectives: it has a front, and no one winner" if summary.others else ""
+
+
+PART = InResults(facts=(FRONT,), check=_check, choice=_choice, verdict=_verdict, special=_special)

@@ -1,0 +1,43 @@
+"""How a study of several objectives selects."""
+
+from collections.abc import Mapping
+
+import optuna
+
+from tuner.features.objectives.facts import FRONT
+from tuner.features.objectives.front import Losses, front_of
+from tuner.features.objectives.selection import FrontSelection
+from tuner.study.definition import StudyDefinition
+from tuner.study.features import InStudy
+from tuner.study.sweep.study import SWEEP_FOLDER, best_jobs
+from tuner.trial.messages import JsonDict
+
+
+def _selection(definition: StudyDefinition) -> FrontSelection | None:
+    return FrontSelection(definition.others, definition.settings.over_seeds) if definition.others else None
+
+
+def _unpruned(about: JsonDict) -> str:
+    why = "with several objectives a run that is behind in one may be ahead in another"
+    return f"Nothing was pruned or raced: {why}." if about.get("others") else ""
+
+
+def _best_jobs(losses: Mapping[int, Losses]) -> list[int]:
+    return front_of(losses) if any(len(own) > 1 for own in losses.values()) else []
+
+
+def _seen(study: optuna.Study, *where: object) -> dict[str, object]:
+    """The front of a sweep, which keeps none."""
+    del where
+    if SWEEP_FOLDER not in study.user_attrs or len(study.directions) == 1:
+        return {}
+    return {FRONT.key: tuple(f"trial {job.number}" for job in best_jobs(study))}
+
+
+PART = InStudy(
+    selection=_selection,
+    undecided={FRONT.key: []},
+    unpruned=_unpruned,
+    best_jobs=_best_jobs,
+    seen=_seen,
+)

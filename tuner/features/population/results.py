@@ -1,0 +1,86 @@
+"""What a population adds to the results of a study."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from tuner.features.population.evolution import Evolution
+from tuner.features.population.facts import EVOLVE, STATIC
+from tuner.results.features import InResults, RunColumn, ShownIn
+from tuner.results.findings import Estimate, estimate
+from tuner.results.insights.differences import difference_of, scores_of
+from tuner.results.records import DESCENT, TEST, RunRecord, Scalar, StudySummary
+from tuner.results.wording import describe_params, format_number, format_signed
+from tuner.trial.messages import JsonDict
+
+
+def _search(settings: JsonDict) -> Evolution:
+    return Evolution(**settings)
+
+
+def _columns(summary: StudySummary) -> Iterator[RunColumn]:
+    names = DESCENT if any(run.descent for run in summary.runs) else ()
+    return (RunColumn(name, partial(_place, name), ShownIn.FILE | ShownIn.PAGE, says_which=True) for name in names)
+
+
+def _place(name: str, run: RunRecord) -> Scalar:
+    found: Scalar = getattr(run.descent, name, None)
+    return found
+
+
+def _special(summary: StudySummary) -> str:
+    words = "of a population: its winner is a schedule, whose values change while it trains"
+    return words if summary.stage(EVOLVE) else ""
+
+
+def _experiments(summary: StudySummary) -> dict[str, str]:
+    label = STATIC.of(summary)
+    return {} if label is None else {"static": label}
+
+
+def sentences(summary: StudySummary) -> tuple[str, ...]:
+    """What the population itself scored beside the replay of its history, and a schedule against no schedule."""
+    static_label, scores = STATIC.of(summary), scores_of(summary, TEST, summary.winner_label)
+    own = [run.score for run in summary.stage(EVOLVE, summary.winner_label) if run.score is not None]
+    if not own or static_label is None:
+        return ()
+    replayed = estimate([*scores.values()])
+    details = [
+        f"The population's own score is {format_number(own[0])}, its schedule replayed from scratch on fresh seeds "
+        f"scores {replayed}: selection optimism {format_signed(own[0] - replayed.iqm, 3)}."
+    ]
+    static_scores = scores_of(summary, TEST, static_label)
+    if static_scores:
+        static, what = (
+            estimate([*static_scores.values()]),
+            describe_params(summary.params_of(static_label), summary.weights),
+        )
+        details.append(
+            f"The best configuration that never changed, {static_label} ({what}), chosen by how it did while "
+            f"members kept it unchanged and confirmed as schedules are, scores {static}: "
+            f"{_against_static(difference_of(scores, static_scores))}"
+        )
+    return tuple(details)
+
+
+def _against_static(difference: Estimate) -> str:
+    """What a schedule is worth beside the best configuration without one, and which of the two to train."""
+    amount = difference.signed
+    if difference.low is None or difference.high is None:
+        return f"the schedule differs from it by {amount}, on too few seeds to tell. Its file is experiment=static."
+    if difference.low > 0:
+        return f"the schedule is better, by {amount}."
+    if difference.high < 0:
+        return f"the schedule is WORSE, by {amount}. Train that one, experiment=static, in place of the schedule."
+    return f"the schedule differs from it by {amount}, which may be chance. The simpler one is experiment=static."
+
+
+PART = InResults(
+    search=_search,
+    facts=(STATIC,),
+    first_stages=(EVOLVE,),
+    sizes={"members": "members", "generations": "generations"},
+    columns=_columns,
+    sentences=sentences,
+    special=_special,
+    experiments=_experiments,
+)
