@@ -105,6 +105,13 @@ class StudyRunner:
                 self._run()
             except STORAGE_ERRORS as error:
                 raise explained(error) from error
+            except KeyError as error:  # of Optuna's storages, for what is there no longer
+                if self._store.find(self._definition.name) is not None:
+                    raise
+                raise StorageLostError(
+                    f"study {self._definition.name} was deleted from the storage while it ran. Put back a copy of the "
+                    "storage, and the same command goes on; without one, it begins the study anew"
+                ) from error
         return summarise(self._store, self._definition.name, self._definition.study_folder)
 
     def _run(self) -> None:

@@ -9,6 +9,7 @@ from optuna.study import StudyDirection
 
 from tuner.features import parts
 from tuner.results.features import InResults, all_facts
+from tuner.results.insights.effort import used_share
 from tuner.results.objective import make_metric, make_others
 from tuner.results.records import (
     CONFIRM,
@@ -218,7 +219,17 @@ def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> 
         listed = join_words(f"{label} is {name}" for label, name in starts.items())
         notes.append(f"The search was started with known configurations (warm_start): {listed}.")
     notes.append("All screening trials share one seed.")
-    return (*notes, *_order_note(study))
+    return (*notes, *_remarks(runs), *_order_note(study))
+
+
+def _remarks(runs: list[RunRecord]) -> list[str]:
+    """What runs said that used all of their budget: of a function that it returned another value than its score."""
+    said = [run for run in runs if run.complete and run.reason and used_share(run) >= 1.0]
+    if not said:
+        return []
+    first = said[0]
+    kept = f"{counted(len(said), 'complete run')} said something at the end"
+    return [f"{kept}, first {first.stage}/{first.number}: {first.reason}."]
 
 
 def _why_nothing_was_pruned(study: optuna.Study, num_complete: int) -> list[str]:

@@ -123,3 +123,5 @@ def test_a_study_says_what_was_not_counted_and_takes_the_run_for_a_whole_one(tmp
     summary = run_study(tmp_path, executor)
     assert {run.reason for run in summary.runs} == {result.reason}
     assert ended_by_themselves(summary) == ()
+    kept = f"{len(summary.runs)} complete runs said something at the end, first screen/0: {result.reason}."
+    assert kept in summary.notes

@@ -9,16 +9,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 import sqlalchemy.exc
 from optuna.exceptions import StorageInternalError
 from optuna.storages.journal import JournalFileBackend
 
 from tests.tuner.command_line import CommandLine
-from tests.tuner.studies import FakeExecutor, Script, learn, run_study, sqlite
+from tests.tuner.studies import FakeExecutor, Script, journal, learn, run_study, sqlite
 from tests.tuner.study.test_study import check_complete
 from tuner.study import StudyError
 from tuner.study.storage.retries import PATIENCE_S, StorageLostError, with_retries
+from tuner.study.storage.store import StudyStore
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 
 ROOT = Path(__file__).parents[3]
@@ -170,3 +172,17 @@ def test_a_database_file_that_may_not_grow_ends_the_study_and_it_goes_on_later(t
     assert "Traceback" not in done.stderr
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
     check_complete(run_study(tmp_path, FakeExecutor(2), url=sqlite(tmp_path), num_trials=40), num_trials=40)
+
+
+@pytest.mark.parametrize("database", [True, False])
+def test_a_study_that_is_deleted_while_it_runs_is_said(tmp_path: Path, database: bool) -> None:
+    url = sqlite(tmp_path) if database else journal(tmp_path)
+
+    def behave(spec: Any, attempt: int) -> Any:
+        if spec.key == "screen/1":
+            with StudyStore(url) as store:
+                optuna.delete_study(study_name="study", storage=store.require("study")._storage)
+        return learn(spec, attempt)
+
+    with pytest.raises(StorageLostError, match="study study was deleted from the storage while it ran"):
+        run_study(tmp_path, FakeExecutor(behave=behave), url=url)
