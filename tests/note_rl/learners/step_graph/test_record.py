@@ -44,7 +44,7 @@ def test_a_step_can_be_read_with_the_names_of_its_tensors(monkeypatch):
     assert meanings.count("a constant or slot [8, 4]") == 2, "the moments of a weight"
     assert meanings[-8:] == [
         *("obs [6, 4]", "action [6]", "reward [6]", "next_obs [6, 4]", "terminated [6]", "discount [6]", "weights [6]"),
-        "the numbers of optimizer 0",
+        "the numbers of Adam 0",
     ]
     code = "\n".join(line for line in lines if not line.startswith("# "))
     assert code.startswith("def forward(self, arg")
