@@ -33,7 +33,7 @@ __all__ = ["files_read_once", "tuner"]
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
-    *(f"{folder}/README.md" for folder in ("note_rl", "tuner", "conf", "tests")),
+    *(f"{folder}/README.md" for folder in ("note_rl", "note_rl/learners/pytorch/step_graph", "tuner", "conf", "tests")),
 ]
 SMALL_STUDY = ("study.num_trials=3", "study.num_race=2", "study.num_candidates=1", "study.num_test_seeds=1")
 LEFT_TO_THE_READER = {  # modules that commands name and no document shows

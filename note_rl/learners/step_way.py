@@ -1,9 +1,22 @@
 """Which way gradient steps are taken, and why not a quicker one."""
 
 from dataclasses import dataclass
-from typing import Literal
+from enum import StrEnum
 
-Way = Literal["eager", "replayed", "traced", "compiled", "whole"]
+
+class Way(StrEnum):
+    """The ways to take a gradient step, from the slowest to the quickest."""
+
+    EAGER = "eager"
+    """Loss, gradients and optimizer run in Python, operation by operation."""
+    REPLAYED = "replayed"
+    """PyTorch: the operations of loss and gradients come from a recording."""
+    TRACED = "traced"
+    """Keras: all of a step is one graph of TensorFlow."""
+    COMPILED = "compiled"
+    """PyTorch: loss and gradients are a compiled program."""
+    WHOLE = "whole"
+    """All of a step is a compiled program, the optimizer's part included."""
 
 
 @dataclass(frozen=True)
@@ -11,10 +24,7 @@ class StepWay:
     """The way in which an agent's gradient steps are taken now.
 
     Attributes:
-        way: eager: `__call__`, gradients and optimizer run in Python, operation by operation. replayed (PyTorch): the
-            operations of loss and gradients come from a recording. traced (Keras): all of a step is one graph of
-            TensorFlow. compiled (PyTorch): loss and gradients are compiled code. whole: all of a step is compiled code,
-            the optimizer's part included.
+        way: Which one.
         reason: Why no quicker way is taken; empty: there is none.
     """
 
@@ -22,7 +32,7 @@ class StepWay:
     reason: str = ""
 
     def __str__(self) -> str:
-        return f"{self.way}: {self.reason}" if self.reason else self.way
+        return f"{self.way}: {self.reason}" if self.reason else self.way.value
 
 
-NONE_TAKEN = StepWay("eager", "no gradient step was taken yet")
+NONE_TAKEN = StepWay(Way.EAGER, "no gradient step was taken yet")

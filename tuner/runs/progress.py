@@ -18,7 +18,7 @@ from tuner.trackers.history import HistoryRow
 
 _REDRAW_S = 0.1
 # their logs say when they compile; importing them brings a framework
-_COMPILING = ("note_rl.learners.keras.update", "note_rl.learners.pytorch.recording.compiled")
+_COMPILING = ("note_rl.learners.keras.update", "note_rl.learners.pytorch.step_graph.compiler")
 
 
 class Progress:

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from note_rl.errors import say_once
 from note_rl.learners.keras.tensorflow_internals import next_number
-from note_rl.learners.step_way import StepWay
+from note_rl.learners.step_way import StepWay, Way
 from note_rl.support.xla_cache import clear_xla_cache
 
 _log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class Compilation:
     @property
     def way(self) -> StepWay:
         """The way in which gradient steps are taken."""
-        return StepWay("eager" if self.untraced else "whole" if self.uses_xla else "traced", self._reason)
+        return StepWay(Way.EAGER if self.untraced else Way.WHOLE if self.uses_xla else Way.TRACED, self._reason)
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]

@@ -32,19 +32,10 @@ class Evaluated(NamedTuple):
     directions: list[Direction]
 
 
-class TakenStep(NamedTuple):
-    """What remains of it when the step is taken: neither directions nor the history that autograd keeps."""
-
-    losses: list[Tensor | None]
-    td_error: Tensor | None
-    ratio: Tensor | None
-    reported: dict[str, Tensor]
-
-
-def taken(evaluated: Evaluated) -> TakenStep:
-    """Returns what remains of a step; see `TakenStep`."""
+def taken(evaluated: Evaluated) -> Evaluated:
+    """Returns what remains when the step is taken: neither directions nor the history that autograd keeps."""
     losses = [None if loss is None else loss.detach() for loss in evaluated.losses]
-    return TakenStep(losses, evaluated.td_error, evaluated.ratio, evaluated.reported)
+    return evaluated._replace(losses=losses, directions=[])
 
 
 def averaged(evaluated: Evaluated, peers: Peers) -> Evaluated:

@@ -33,14 +33,14 @@ from note_rl.learners.own_updates import OwnUpdate
 from note_rl.learners.peers import Peers
 from note_rl.learners.pytorch.adjusted import numbers_of, with_numbers
 from note_rl.learners.pytorch.arithmetic import TorchArithmetic
-from note_rl.learners.pytorch.evaluated import ReportedRows, TakenStep
+from note_rl.learners.pytorch.evaluated import Evaluated, ReportedRows
 from note_rl.learners.pytorch.layers import numbers_of_layers, set_numbers_of_layers
 from note_rl.learners.pytorch.measuring import NoiseMeasurements
 from note_rl.learners.pytorch.modes import Modes
 from note_rl.learners.pytorch.own_updates import OwnUpdates
-from note_rl.learners.pytorch.recording.failing import WholeStepError
-from note_rl.learners.pytorch.recording.products import library
 from note_rl.learners.pytorch.snapshots import Snapshots
+from note_rl.learners.pytorch.step_graph.failures import StepError
+from note_rl.learners.pytorch.step_graph.products import library
 from note_rl.learners.pytorch.steps import GradientSteps
 from note_rl.learners.pytorch.tensors import (
     TensorsOf,
@@ -131,7 +131,7 @@ class PyTorchLearner:
         return answers
 
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
-        """Takes the optimizers; see `Learner.prepare`. What `jit` means is told in `recording.traces`."""
+        """Takes the optimizers; see `Learner.prepare`. What `jit` means is told in `step_graph.choice`."""
         check_held(self.groups, (tensor for _, tensor in named_tensors(self.agent)))
         if optimizer is not None:
             optimizers = optimizers_for(optimizer, self.groups, torch.optim.Optimizer)
@@ -143,7 +143,7 @@ class PyTorchLearner:
 
     @property
     def matmul(self) -> str:
-        """Who takes large products of matrices in recorded steps; see `recording.products`."""
+        """Who takes large products of matrices in recorded steps; see `step_graph.products`."""
         settings: Settings | None = self.agent._settings
         return library("auto" if settings is None else settings.matmul, self.device)
 
@@ -160,6 +160,10 @@ class PyTorchLearner:
     def step_way(self) -> StepWay:
         """Returns the way in which steps are taken now; see `Learner.step_way`."""
         return self._steps.traces.way
+
+    def step_graphs(self) -> list[str]:
+        """Returns the kernel calls of each kind of recorded gradient step, as code; see `step_graph/README.md`."""
+        return self._steps.traces.graphs()
 
     @property
     def stages(self) -> tuple[int, int]:
@@ -204,11 +208,11 @@ class PyTorchLearner:
         sync: Sequence[bool],
         hyperparameters: Mapping[str, float],
         careful: bool,
-    ) -> list[TakenStep]:
+    ) -> list[Evaluated]:
         """Takes the steps of an update block; again, from the last copy on, where a program has failed within one."""
         try:
             return list(self._steps.take(columns, sync, hyperparameters, careful))
-        except WholeStepError:
+        except StepError:
             self._snapshots.go_back()
         lost = self._snapshots.num_since - len(sync)
         _log.warning(
@@ -221,7 +225,7 @@ class PyTorchLearner:
         """Takes one step of an optimizer along the gradient of a loss; see `Learner.minimise`."""
         return self._steps.minimise(loss, optimizer)
 
-    def _told_losses(self, steps: Sequence[TakenStep]) -> FloatArray:
+    def _told_losses(self, steps: Sequence[Evaluated]) -> FloatArray:
         """Returns the losses of steps, [K, G], 0 of groups that wait; one copy from another device for all of them."""
         nothing = torch.zeros((), device=self.device)
         rows = [self._losses.columns([nothing if loss is None else loss for loss in step.losses]) for step in steps]

@@ -10,11 +10,11 @@ from torch import Tensor
 from note_rl.errors import AgentContractError, say_once
 from note_rl.learners.own_updates import OwnUpdate
 from note_rl.learners.peers import Alone, Peers
-from note_rl.learners.pytorch.evaluated import TakenStep, without_history
+from note_rl.learners.pytorch.evaluated import Evaluated, without_history
 from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.steps import Optimizers
 from note_rl.learners.pytorch.tensors import gradients_of
-from note_rl.learners.step_way import StepWay
+from note_rl.learners.step_way import StepWay, Way
 
 _log = logging.getLogger(__name__)
 
@@ -24,7 +24,11 @@ class NoTraces:
 
     stages = (0, 0)
     num_traces = 0
-    way = StepWay("eager", "update() may branch on what it measures, so it is not recorded")
+    way = StepWay(Way.EAGER, "update() may branch on what it measures, so it is not recorded")
+
+    def graphs(self) -> list[str]:
+        """Returns none."""
+        return []
 
     def expect(self, num_gradient_steps: float) -> None:
         """Changes nothing."""
@@ -76,14 +80,14 @@ class OwnUpdates:
         sync: Sequence[bool],
         hyperparameters: Mapping[str, float],
         careful: bool,
-    ) -> Iterator[TakenStep]:
+    ) -> Iterator[Evaluated]:
         """Lets the agent take its updates, up to the first whose losses are not finite; see `GradientSteps.take`."""
         optimizers = [optimizer for optimizer, _ in self._optimizers]
         self._steppers = {id(optimizer): Stepper(optimizer, parameters) for optimizer, parameters in self._optimizers}
         try:
             for k, batch in enumerate(zip(*columns.values(), strict=True)):
                 losses, (td_error, ratio, told) = self._update(dict(zip(columns, batch, strict=True)), optimizers)
-                yield TakenStep([loss.detach() for loss in losses], td_error, ratio, without_history(told))
+                yield Evaluated([loss.detach() for loss in losses], td_error, ratio, without_history(told), [])
                 if not all(bool(torch.isfinite(loss)) for loss in losses):
                     return
                 if sync[k]:

@@ -12,13 +12,13 @@ from note_rl.errors import AgentContractError
 from note_rl.learners.adjustable import numbered
 from note_rl.learners.losses import NOT_IN_A_LOSS, Losses, batch_attributes
 from note_rl.learners.peers import Alone, Peers
-from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, averaged, taken, without_history
-from note_rl.learners.pytorch.optimizer_step import Direction, Stepper, present
-from note_rl.learners.pytorch.recording.examples import OrdinaryWay, Undisturbed
-from note_rl.learners.pytorch.recording.failing import ReplayError, WholeStepError
-from note_rl.learners.pytorch.recording.traces import Replays, Traces
-from note_rl.learners.pytorch.recording.whole import WholeStep
+from note_rl.learners.pytorch.evaluated import Evaluated, averaged, taken, without_history
+from note_rl.learners.pytorch.optimizer_step import Stepper, present
 from note_rl.learners.pytorch.snapshots import SELDOM
+from note_rl.learners.pytorch.step_graph.choice import Replay, Traces
+from note_rl.learners.pytorch.step_graph.eager import EagerWay, Undisturbed
+from note_rl.learners.pytorch.step_graph.failures import StepError
+from note_rl.learners.pytorch.step_graph.program import Includes
 from note_rl.learners.pytorch.tensors import gradients_of
 from note_rl.learners.reports import GRADIENT_NORM
 
@@ -56,7 +56,7 @@ class GradientSteps:
         self._max_grad_norm: float | None = None
         self._steppers: list[Stepper] = []
         self.peers: Peers = Alone()
-        self.traces = Traces(OrdinaryWay(agent, self._evaluate, undisturbed))
+        self.traces = Traces(EagerWay(agent, self._evaluate, undisturbed))
 
     def prepare(
         self,
@@ -68,7 +68,7 @@ class GradientSteps:
     ) -> None:
         """Takes the optimizers; see `Learner.prepare`.
 
-        What `jit` and `matmul` mean is told in `recording.traces` and `recording.products`.
+        What `jit` and `matmul` mean is told in `step_graph.choice` and `step_graph.products`.
         """
         self._optimizers = optimizers
         self._max_grad_norm = max_grad_norm
@@ -92,7 +92,7 @@ class GradientSteps:
         sync: Sequence[bool],
         hyperparameters: Mapping[str, float],
         careful: bool,
-    ) -> Iterator[TakenStep]:
+    ) -> Iterator[Evaluated]:
         """Takes the steps of an update block, each when it is asked for.
 
         Args:
@@ -105,23 +105,23 @@ class GradientSteps:
             What each minibatch gave.
 
         Raises:
-            WholeStepError: The numbers that learn may be anything; no step is taken from a recording any more.
+            StepError: The numbers that learn may be anything; no step is taken from a recording any more.
         """
         for stepper in self._steppers:
             stepper.begin()
         due = [synced or not self._losses.at_sync for synced in sync]
         replays = self.traces.of(columns, due, sync, hyperparameters)
         for k, batch in enumerate(zip(*columns.values(), strict=True)):
-            step, directions, whole = self._given(replays, columns, batch, due[k])
+            evaluated, done = self._given(replays, columns, batch, due[k])
+            step = taken(evaluated)
             if careful and not all(loss is None or math.isfinite(loss) for loss in step.losses):
                 yield step
                 return
-            if whole is not None:
-                whole.count()
-            for stepper, direction in zip(self._steppers, directions, strict=whole is None):
+            done.count()
+            for stepper, direction in zip(self._steppers, evaluated.directions, strict=not done.optimizers):
                 stepper.follow(direction)
             yield step
-            if sync[k] and not (whole is not None and whole.moves_targets):
+            if sync[k] and not done.targets:
                 with torch.no_grad():
                     self._agent.update_param()
                 if replays is not None and not self.traces.up_to_date():
@@ -130,27 +130,21 @@ class GradientSteps:
                 replays = None
 
     def _given(
-        self, replays: Replays | None, columns: Iterable[str], batch: Sequence[Tensor], due: bool
-    ) -> tuple[TakenStep, Sequence[Direction], WholeStep | None]:
-        """Returns what a minibatch gives, and where optimizers have to go, or what has taken their steps already."""
+        self, replays: Replay | None, columns: Iterable[str], batch: Sequence[Tensor], due: bool
+    ) -> tuple[Evaluated, Includes]:
+        """Returns what a minibatch gives, and what was done of its step already."""
+        evaluated, done = None, Includes()
         if replays is not None:
+            quick = all(stepper.adam is not None for stepper in self._steppers)
             try:
-                whole = replays.whole(due)
-                if whole is not None:
-                    return replays.step(whole, batch), (), whole
-                quick = all(stepper.adam is not None for stepper in self._steppers)
-                evaluated = replays(batch, due, quick)
-            except WholeStepError as error:
+                evaluated, done = replays(batch, due, quick)
+            except StepError as error:
                 self.traces.fail(error)
-                raise
-            except ReplayError as error:
-                self.traces.fail(error)
-                replays = None
-        if replays is None:
+                if error.spoiled:
+                    raise
+        if evaluated is None:
             evaluated = self._evaluate(dict(zip(columns, batch, strict=True)), due)
-        if self.peers.size > 1:
-            evaluated = self._clipped(averaged(evaluated, self.peers))
-        return taken(evaluated), evaluated.directions, None
+        return self._clipped(averaged(evaluated, self.peers)) if self.peers.size > 1 else evaluated, done
 
     def spoiled(self) -> bool:
         """Never tells: parameters that a gradient alone has spoiled show in the next loss."""

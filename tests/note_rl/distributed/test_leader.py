@@ -10,8 +10,7 @@ import torch
 from note_rl.agents.pytorch import DQN, PPO, TD3, TRPO
 from note_rl.distributed.limits import check_can_be_served, check_can_be_shared
 from note_rl.errors import AgentContractError, DivergedError, PeerError, SettingsError
-from note_rl.learners.pytorch.recording.compiling import Compiling
-from note_rl.learners.pytorch.recording.traces import Traces
+from note_rl.learners.pytorch.step_graph.builder import Builder
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.seeding import seed_everything
@@ -89,14 +88,14 @@ def together(make, size=2, **options):
 @pytest.mark.parametrize("jit", [False, True], ids=["eager", "recorded"])
 def test_two_ranks_take_the_steps_of_one(make, jit, monkeypatch):
     if jit:  # recorded, by one thread at a time, and not compiled
-        recorded, turn = Traces._recorded, threading.Lock()
+        replayed, turn = Builder.replayed, threading.Lock()
 
         def in_turn(*arguments):
             with turn:
-                return recorded(*arguments)
+                return replayed(*arguments)
 
-        monkeypatch.setattr(Traces, "_recorded", in_turn)
-        monkeypatch.setattr(Compiling, "__call__", lambda *arguments: None)
+        monkeypatch.setattr(Builder, "replayed", in_turn)
+        monkeypatch.setattr(Builder, "compile", lambda *arguments: None)
     alone, optimizers, steps = made(make)
     expected = alone.train(optimizer_of(alone, optimizers), total_steps=steps, jit_compile=jit, p=0)
     agents, result, groups = together(make, jit_compile=jit)

@@ -10,12 +10,12 @@ import torch
 
 from note_rl.agents import keras as keras_agents
 from note_rl.agents.pytorch import DQN, PPO, TRPO
-from note_rl.learners.pytorch.recording import compiled as compiled_module
-from note_rl.learners.pytorch.recording import compiling, traces, whole
-from note_rl.learners.pytorch.recording.playback import replay
+from note_rl.learners.pytorch.step_graph import builder
+from note_rl.learners.pytorch.step_graph import compiler as compiled_module
+from note_rl.learners.pytorch.step_graph.replay import replay
 from note_rl.optimizers.pytorch import adam, sgd
 from note_rl.policy import SoftmaxPolicy
-from tests.note_rl.learners.test_pytorch_traced import built_in, learner_of, minibatches
+from tests.note_rl.learners.step_graph.recorded_agents import built_in, learner_of, minibatches
 from tests.note_rl.samples import sample
 
 MANY = 50_000
@@ -28,8 +28,7 @@ class Mine(DQN):
 @pytest.fixture
 def stand_in(monkeypatch):
     """A compiler that takes no time."""
-    for module in (whole, compiling):
-        monkeypatch.setattr(module, "compiled", replay)
+    monkeypatch.setattr(builder, "compiled", replay)
 
 
 def way_after_steps(agent, expected=MANY, jit="auto", make=adam, blocks=2):
@@ -103,7 +102,7 @@ def test_a_step_that_cannot_be_recorded_says_why(monkeypatch):
     def refuse(*_):
         raise ValueError("it does not want to")
 
-    monkeypatch.setattr(traces, "recorded", refuse)
+    monkeypatch.setattr(builder, "recorded", refuse)
     way = way_after_steps(built_in("DQN"))
     assert str(way) == "eager: it cannot be recorded: it does not want to"
 
@@ -112,8 +111,7 @@ def test_a_step_that_cannot_be_compiled_says_why(monkeypatch):
     def refuse(*_):
         raise RuntimeError("no room")
 
-    monkeypatch.setattr(whole, "compiled", refuse)
-    monkeypatch.setattr(compiling, "compiled", refuse)
+    monkeypatch.setattr(builder, "compiled", refuse)
     assert str(way_after_steps(built_in("DQN"), jit=True)) == "replayed: it cannot be compiled: no room"
 
 
@@ -127,15 +125,17 @@ def test_a_step_that_cannot_be_compiled_says_why(monkeypatch):
     ids=["whole", "large", "sgd"],
 )
 def test_compiled_steps_say_what_is_not_a_part_of_them(stand_in, monkeypatch, make, largest, expected):
-    monkeypatch.setattr(whole, "_LARGEST", largest)
+    monkeypatch.setattr(builder, "_LARGEST", largest)
     assert str(way_after_steps(built_in("DQN"), jit=True, make=make, blocks=3)) == expected
 
 
 def test_a_whole_step_that_fails_is_said(stand_in, monkeypatch, caplog):
-    def refuse(*_):
-        raise RuntimeError("too wide")
+    def refuse(recording, inputs):
+        if not recording.pure:
+            raise RuntimeError("too wide")
+        return replay(recording, inputs)
 
-    monkeypatch.setattr(whole, "compiled", refuse)
+    monkeypatch.setattr(builder, "compiled", refuse)
     with caplog.at_level(logging.INFO):
         way = way_after_steps(built_in("DQN"), jit=True, blocks=3)
     assert str(way) == "compiled: the optimizer's step cannot be a part of the program: too wide"

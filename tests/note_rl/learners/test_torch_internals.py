@@ -10,9 +10,9 @@ from torch.nn.functional import linear
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from note_rl.learners.pytorch import torch_internals as internals
-from note_rl.learners.pytorch.recording import compiled as compiled_module
-from note_rl.learners.pytorch.recording.compiled import compiled, has_compiler
-from note_rl.learners.pytorch.recording.graph import recorded
+from note_rl.learners.pytorch.step_graph import compiler as compiled_module
+from note_rl.learners.pytorch.step_graph.compiler import compiled, has_compiler
+from note_rl.learners.pytorch.step_graph.record import recorded
 
 aten = torch.ops.aten
 

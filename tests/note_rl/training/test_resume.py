@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from note_rl.learners.pytorch.recording.playback import replay
+from note_rl.learners.pytorch.step_graph.replay import replay
 from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy, SoftmaxPolicy, SquashedGaussianPolicy
 from note_rl.policy.noise import OrnsteinUhlenbeckProcess
 from note_rl.seeding import seed_everything
@@ -151,13 +151,12 @@ def rounded_otherwise(recording, inputs):
 @pytest.mark.parametrize(("update_batches", "stage"), [(4, 2), (1, 3)])
 def test_a_resumed_run_rounds_as_the_one_that_was_not_stopped(tmp_path, monkeypatch, update_batches, stage):
     """What pays depends on the steps to come: compiled for most of the run, and not worth it for the rest of it."""
-    monkeypatch.setattr("note_rl.learners.pytorch.recording.traces._WORTH_RECORDING", 150)
+    monkeypatch.setattr("note_rl.learners.pytorch.step_graph.choice._WORTH_RECORDING", 150)
     monkeypatch.setattr(
-        "note_rl.learners.pytorch.recording.traces.why_not_compiled",
+        "note_rl.learners.pytorch.step_graph.choice.why_not_compiled",
         lambda recording, expected, device: "" if 350 < expected < 380 else "it takes longer than it saves",
     )
-    for module in ("compiling", "whole"):
-        monkeypatch.setattr(f"note_rl.learners.pytorch.recording.{module}.compiled", rounded_otherwise)
+    monkeypatch.setattr("note_rl.learners.pytorch.step_graph.builder.compiled", rounded_otherwise)
     options = {"policy": EpsGreedyQPolicy(0.2), "update_batches": update_batches, **REPLAY}
     case = Case("DQN", "CartPole-v1", options, total_steps=2400)
     whole, optimizer = make(PYTORCH, case)

@@ -7,7 +7,7 @@ from note_rl.agents.pytorch import DQN, SAC, TRPO
 from note_rl.agents.shared.torch.second_order import gradient_vector, hessian_product
 from note_rl.errors import AgentContractError
 from note_rl.policy import SoftmaxPolicy
-from tests.note_rl.learners.test_pytorch_traced import learner_of, minibatches
+from tests.note_rl.learners.step_graph.recorded_agents import learner_of, minibatches
 
 
 def test_second_derivatives_are_0_along_frozen_parameters():

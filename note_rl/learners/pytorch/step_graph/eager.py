@@ -1,16 +1,15 @@
-"""Minibatches by which recorded steps are made, and compared with the ordinary way."""
+"""Minibatches by which recorded steps are made, and compared with the eager way."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from note_rl.learners.base import temporary_attributes
-from note_rl.learners.pytorch.evaluated import Evaluated, flattened, form_of, unflattened
-from note_rl.learners.pytorch.recording.guards import Guards
+from note_rl.learners.pytorch.evaluated import Evaluated
+from note_rl.learners.pytorch.step_graph.guards import Guards
 from note_rl.types import TRANSITION_COLUMNS
 
 # minibatch by name [B, ...], whether all groups learn -> what it gave; changes nothing but random numbers
@@ -54,7 +53,7 @@ class Example:
 
 
 @dataclass
-class OrdinaryWay:
+class EagerWay:
     """Evaluates examples by calling the agent.
 
     Args:
@@ -109,31 +108,3 @@ class OrdinaryWay:
         numbers = dict(zip(self.names, values[len(batch) :], strict=True))
         with temporary_attributes(self.agent, numbers):
             return self(replace(example, batch=batch))
-
-    def check(self, run: Callable[..., list[Tensor]], example: Example, rtol: float) -> None:
-        """Compares with a recording of losses and gradients, on another minibatch than the recorded one.
-
-        What is reported counts for nothing: it is only looked at, and may be all rounding, as differences of nearly
-        equal numbers are.
-
-        Raises:
-            ValueError: They disagree.
-        """
-        with self.undisturbed():
-            needed = self(example.another())
-        with self.undisturbed(), torch.no_grad():
-            replayed = [tensor.clone() for tensor in run(*example.another().values)]
-        found = unflattened(replayed, form_of(needed))
-        check_near(flattened(found._replace(reported={})), flattened(needed._replace(reported={})), rtol)
-
-
-def check_near(found: Sequence[Tensor], ordinary: Sequence[Tensor], rtol: float) -> None:
-    """Compares tensors, each to this share of its largest number.
-
-    Raises:
-        ValueError: They disagree.
-    """
-    for values, wanted in zip(found, ordinary, strict=True):
-        scale = float(wanted.detach().abs().nan_to_num(0.0, 0.0, 0.0).max()) if wanted.numel() else 0.0
-        if not torch.allclose(values, wanted, rtol=rtol, atol=rtol * max(scale, 1e-6), equal_nan=True):
-            raise ValueError("the recorded step gives other numbers than the loss itself")

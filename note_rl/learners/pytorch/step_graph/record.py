@@ -5,14 +5,14 @@ of autograd and arguments that are parsed in the slow, general way. A recording 
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from note_rl.learners.pytorch.recording.nodes import (
+from note_rl.learners.pytorch.step_graph.nodes import (
     MATRIX_PRODUCTS,
     PRODUCTS,
     changed_by,
@@ -55,6 +55,18 @@ class Recording:
     num_calls: int
     num_elements: int
     largest_product: int
+
+    def text(self, names: Mapping[int, str], inputs: Sequence[str]) -> str:
+        """Returns the calls as code, below a line on each argument.
+
+        Args:
+            names: Of tensors, by their identity.
+            inputs: Names of the inputs.
+        """
+        arguments = [node.name for node in self.module.graph.nodes if node.op == "placeholder"]
+        captured = [f"{names.get(id(one), 'a constant or slot')} {list(one.shape)}" for one in self.captured]
+        lines = [f"# {name}: {meaning}" for name, meaning in zip(arguments, [*captured, *inputs], strict=True)]
+        return "\n".join([*lines, self.module.code.strip()])
 
 
 def recorded(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor], inputs: Sequence[Tensor]) -> Recording:

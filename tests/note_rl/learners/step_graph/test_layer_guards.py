@@ -9,9 +9,9 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from note_rl.agents.pytorch import DQN
-from note_rl.learners.pytorch.recording.layers import Layers
+from note_rl.learners.pytorch.step_graph.layer_guards import Layers
 from note_rl.seeding import seed_everything
-from tests.note_rl.learners.test_pytorch_traced import assert_same_state, learner_of, minibatches
+from tests.note_rl.learners.step_graph.recorded_agents import assert_same_state, learner_of, minibatches
 
 
 def network(shape, outputs):

@@ -2,12 +2,12 @@
 
 A recording freezes what Python did: branches, numbers, the tensors it read. So what is read is noted, looked at before
 each update block, and recorded anew where it has changed; what changes unseen is not recorded (see `guards`). Each
-recording is compared with the ordinary way before it is used. Unless `jit_compile=True` asks for it, only agents are
+recording is compared with the eager way before it is used. Unless `jit_compile=True` asks for it, only agents are
 recorded whose classes declare it, made of layers that are known here.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,19 +17,17 @@ from torch import Tensor
 from note_rl.errors import say_once
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.comparing import is_same
-from note_rl.learners.pytorch.evaluated import Evaluated, TakenStep, flattened, form_of
+from note_rl.learners.pytorch.evaluated import Evaluated
 from note_rl.learners.pytorch.optimizer_step import Stepper
-from note_rl.learners.pytorch.recording.compiled import NO_COMPILER, why_not_compiled
-from note_rl.learners.pytorch.recording.compiling import Compiling, Trace, in_short
-from note_rl.learners.pytorch.recording.examples import Example, OrdinaryWay
-from note_rl.learners.pytorch.recording.failing import ReplayError, WholeStepError
-from note_rl.learners.pytorch.recording.graph import recorded
-from note_rl.learners.pytorch.recording.guards import why_not_recorded
-from note_rl.learners.pytorch.recording.playback import replay
-from note_rl.learners.pytorch.recording.products import LEAST_WORK, MKL, ONEDNN
-from note_rl.learners.pytorch.recording.whole import WholeStep
+from note_rl.learners.pytorch.step_graph.builder import Builder
+from note_rl.learners.pytorch.step_graph.compiler import NO_COMPILER, why_not_compiled
+from note_rl.learners.pytorch.step_graph.eager import EagerWay, Example
+from note_rl.learners.pytorch.step_graph.failures import StepError, in_short
+from note_rl.learners.pytorch.step_graph.guards import why_not_recorded
+from note_rl.learners.pytorch.step_graph.products import LEAST_WORK, MKL, ONEDNN
+from note_rl.learners.pytorch.step_graph.program import Includes, Trace
 from note_rl.learners.pytorch.tensors import named_tensors
-from note_rl.learners.step_way import NONE_TAKEN, StepWay
+from note_rl.learners.step_way import NONE_TAKEN, StepWay, Way
 
 _log = logging.getLogger(__name__)
 
@@ -40,20 +38,23 @@ _NOT_TRACEABLE = (RuntimeError, TypeError, ValueError, AttributeError, LookupErr
 _TOO_FEW = f"fewer than {_WORTH_RECORDING:,} gradient steps were to come, and a recording takes longer than it saves"
 _ORDINARY = (0, 0)
 
+Replay = Callable[[Sequence[Tensor], bool, bool], tuple[Evaluated, Includes]]
+"""Of one minibatch, in an update block: columns, whether all groups learn, `quick` -> what it gave; see `Program`."""
+
 
 @dataclass
 class Traces:
     """The recorded gradient steps of one agent.
 
     Args:
-        ordinary: The way in which its losses are evaluated otherwise.
+        eager: The way in which its losses are evaluated otherwise.
 
     Attributes:
         num_traces: How often a step was recorded.
-        given_up: Whether all steps are taken the ordinary way from now on.
+        given_up: Whether all steps are taken eagerly from now on.
     """
 
-    ordinary: OrdinaryWay
+    eager: EagerWay
     num_traces: int = 0  # a change of hyperparameters must not add to it
     given_up: bool = False
     why_eager: str = NONE_TAKEN.reason  # as long as nothing is recorded
@@ -66,7 +67,7 @@ class Traces:
     _resumed: tuple[int, int] = _ORDINARY  # stages that an earlier process had reached
 
     def __post_init__(self) -> None:
-        self._compiling = Compiling(self.ordinary)
+        self._builder = Builder(self.eager)
 
     def prepare(
         self,
@@ -85,14 +86,14 @@ class Traces:
             further: What recordings depend on besides the agent: optimizers, clipping.
             steppers: The optimizers whose steps may become a part of compiled code; none: they are not to.
         """
-        self._compiling.steppers = steppers
+        self._builder.steppers = steppers
         self._jit = jit
         self._matmul, names = matmul, tuple(of_the_agent(hyperparameters))
-        self.ordinary.names = names
+        self.eager.names = names
         prepared = [self._jit, self._matmul, *names, *further]
         if len(prepared) != len(self._prepared) or not all(map(is_same, prepared, self._prepared)):
             self._known.clear()
-            self.ordinary.guards = None
+            self.eager.guards = None
             self._num_since = 0
             self._resumed = _ORDINARY
             self._prepared = prepared
@@ -101,11 +102,11 @@ class Traces:
     def stages(self) -> tuple[int, int]:
         """Returns how steps are taken by now in which not all groups learn, and those in which all do.
 
-        0 the ordinary way, 1 from a recording, 2 compiled, 3 with the target update.
+        0 the eager way, 1 from a recording, 2 compiled, 3 with the target update.
         """
         reached = list(self._resumed)
         for (_, due), trace in self._known.items():
-            reached[due] = max(reached[due], trace.stage)
+            reached[due] = max(reached[due], trace.program.stage)
         return reached[0], reached[1]
 
     def resume(self, stages: tuple[int, int]) -> None:
@@ -122,8 +123,8 @@ class Traces:
         due: Sequence[bool],
         sync: Sequence[bool],
         hyperparameters: Mapping[str, float],
-    ) -> "Replays | None":
-        """Returns what stands in for evaluating these minibatches, or None: they are evaluated the ordinary way.
+    ) -> Replay | None:
+        """Returns what stands in for evaluating these minibatches, or None: they are evaluated eagerly.
 
         Args:
             columns: K minibatches by name, [B, ...] each.
@@ -133,7 +134,7 @@ class Traces:
         """
         if self._are_eager(columns):
             return None
-        scalars = [torch.tensor(hyperparameters[name], dtype=torch.float64) for name in self.ordinary.names]
+        scalars = [torch.tensor(hyperparameters[name], dtype=torch.float64) for name in self.eager.names]
         first = {name: values[0] for name, values in columns.items()}
         shape = tuple((name, values.shape, values.stride(), values.dtype) for name, values in first.items())
         try:
@@ -142,7 +143,12 @@ class Traces:
         except _NOT_TRACEABLE as error:
             self._give_up(f"it cannot be recorded: {in_short(error)}")
             return None
-        return Replays(traces, scalars)
+
+        def replayed(batch: Sequence[Tensor], due: bool, quick: bool) -> tuple[Evaluated, Includes]:
+            program = traces[due].program
+            return program([*batch, *scalars], quick), program.includes
+
+        return replayed
 
     def _are_eager(self, columns: Iterable[str]) -> bool:
         """Whether steps are neither recorded nor repeated from a recording; notes why."""
@@ -161,26 +167,36 @@ class Traces:
     def way(self) -> StepWay:
         """The way in which steps are taken in which all groups learn."""
         ways = [trace.way for (_, due), trace in self._known.items() if due]
-        return ways[-1] if ways else StepWay("eager", self.why_eager)
+        return ways[-1] if ways else StepWay(Way.EAGER, self.why_eager)
+
+    def graphs(self) -> list[str]:
+        """Returns the kernel calls of each kind of recorded step, as code."""
+        names, texts = {id(tensor): name for name, tensor in named_tensors(self.eager.agent)}, []
+        for (columns, due), trace in self._known.items():
+            adams = [f"the numbers of Adam {index}" for index, _ in enumerate(trace.program.includes.optimizers)]
+            inputs = [*(f"{name} {list(shape)}" for name, shape, *_ in columns), *self.eager.names, *adams]
+            calls = trace.program.recording.text(names, inputs)
+            texts.append(f"# {trace.way}; {'all groups learn' if due else 'some groups wait'}\n{calls}")
+        return texts
 
     def _follows(self, columns: Iterable[str]) -> bool:
         """Forgets what was recorded if something is no longer as it was; returns whether steps may be recorded."""
         if self.up_to_date():
             return True
-        if self.ordinary.guards is not None:  # something has changed since then
+        if self.eager.guards is not None:  # something has changed since then
             self._resumed = _ORDINARY
         self._known.clear()
-        self.ordinary.guards = None
-        if self._jit == "auto" and (reason := why_not_recorded(self.ordinary.agent)):
+        self.eager.guards = None
+        if self._jit == "auto" and (reason := why_not_recorded(self.eager.agent)):
             self.why_eager = reason
             say_once(_log, f"{reason}: its gradient steps are taken eagerly; {_REMEDY}")
             return False
-        self.ordinary.watch(columns)
+        self.eager.watch(columns)
         return True
 
     def up_to_date(self) -> bool:
         """Whether all that recordings depend on is as it was when they were made."""
-        return self.ordinary.guards is not None and self.ordinary.guards.is_unchanged()
+        return self.eager.guards is not None and self.eager.guards.is_unchanged()
 
     def _trace(self, shape: Any, example: Example, targets_stay: bool) -> Trace:
         trace = self._known.get((shape, example.due))
@@ -189,80 +205,31 @@ class Traces:
                 raise ValueError(f"it was recorded {_MAX_TRACES} times, and yet something has changed again")
             self.num_traces += 1
             self._num_since += 1
-            trace = self._known[shape, example.due] = self._recorded(example)
+            trace = self._known[shape, example.due] = Trace(self._builder.replayed(example, self._matmul))
         trace.targets_stay = trace.targets_stay or targets_stay
         resumed = self._resumed[example.due]
-        if self._jit is True or resumed > 1 or trace.stage > 1 or self._is_to_be_compiled(trace, example):
+        if self._jit is True or resumed > 1 or trace.program.is_compiled or self._is_to_be_compiled(trace, example):
             # Where an earlier process had compiled steps, targets are updated as there. What update_param() does may
             # depend on numbers that are adapted, which are no inputs to it.
-            may_move = not trace.targets_stay and not self.ordinary.names and resumed != 2
-            self._compiling(trace, example, may_move)
+            may_move = not trace.targets_stay and not self.eager.names and resumed != 2
+            self._builder.compile(trace, example, may_move)
         return trace
 
     def _is_to_be_compiled(self, trace: Trace, example: Example) -> bool:
-        if self._matmul == ONEDNN and trace.recording.largest_product >= LEAST_WORK:
+        if self._matmul == ONEDNN and trace.replayed.recording.largest_product >= LEAST_WORK:
             reason = "matmul=onednn is quicker at products of this size than compiled code, which takes MKL's"
         else:
-            reason = why_not_compiled(trace.recording, self._expected, example.batch["reward"].device)
+            reason = why_not_compiled(trace.replayed.recording, self._expected, example.batch["reward"].device)
         trace.why_not_quicker = reason
         if reason == NO_COMPILER:
             say_once(_log, f"the update is replayed rather than compiled: {reason}")
         return not reason
 
-    def _recorded(self, example: Example) -> Trace:
-        """Returns a trace that was compared with the ordinary way.
-
-        Raises:
-            ValueError: It does not agree, or what `__call__` reads or changes cannot be seen.
-            RuntimeError: What `__call__` does cannot be recorded.
-        """
-        forms: list[Evaluated] = []
-
-        def step(*values: Tensor) -> list[Tensor]:
-            forms.append(self.ordinary.of_values(example, values))
-            return flattened(forms[-1])
-
-        agent = self.ordinary.agent
-        with self.ordinary.undisturbed():
-            self.ordinary.note(example)
-            tensors = {id(tensor): tensor for _, tensor in named_tensors(agent)}
-            recording = recorded(step, list(tensors.values()), example.copied().values)
-        with self.ordinary.undisturbed():  # replaying tries the kernels, and random ones draw
-            run = replay(recording, example.values, self._matmul)
-        self.ordinary.check(run, example, 1e-5)
-        return Trace(run, form_of(forms[-1]), recording)
-
-    def fail(self, error: ReplayError | WholeStepError) -> None:
+    def fail(self, error: StepError) -> None:
         """Hears that a recorded step could not be repeated."""
-        self._give_up(f"a recorded step failed: {in_short(error)}")
+        self._give_up(f"a recorded step failed: {error}")
 
     def _give_up(self, reason: str) -> None:
         self.given_up, self.why_eager = True, reason
         self._known.clear()
         _log.warning("jit_compile: this agent's update runs eagerly, %s", reason)
-
-
-@dataclass
-class Replays:
-    """The steps of one update block."""
-
-    traces: Mapping[bool, Trace]
-    scalars: list[Tensor]
-
-    def whole(self, due: bool) -> WholeStep | None:
-        """Returns what takes such steps as a whole, if there is such a program."""
-        return self.traces[due].whole
-
-    def step(self, whole: WholeStep, batch: Sequence[Tensor]) -> TakenStep:
-        """Takes a step as a whole; see `WholeStep`."""
-        return whole([*batch, *self.scalars])
-
-    def __call__(self, batch: Sequence[Tensor], due: bool, quick: bool) -> Evaluated:
-        """Returns what one minibatch gave.
-
-        Args:
-            batch: The columns, in the order in which they were recorded.
-            due: Whether all groups learn.
-            quick: Whether only kernels see the answer, which then never mixes with what autograd knows.
-        """
-        return self.traces[due]([*batch, *self.scalars], quick)

@@ -11,9 +11,9 @@ import torch
 
 from note_rl.agents.pytorch import DQN, TD3
 from note_rl.errors import SettingsError
-from note_rl.learners.pytorch.recording import products
-from note_rl.learners.pytorch.recording.graph import recorded
-from note_rl.learners.pytorch.recording.playback import replay
+from note_rl.learners.pytorch.step_graph import products
+from note_rl.learners.pytorch.step_graph.record import recorded
+from note_rl.learners.pytorch.step_graph.replay import replay
 from note_rl.optimizers.pytorch import adam
 from note_rl.policy import EpsGreedyQPolicy
 from note_rl.seeding import seed_everything

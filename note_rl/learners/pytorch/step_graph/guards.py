@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from note_rl.learners.comparing import ABSENT, PLAIN, is_same
 from note_rl.learners.python_objects import iterator_named_by
 from note_rl.learners.pytorch.modes import networks_in, networks_of
-from note_rl.learners.pytorch.recording.forms import can_change_within, form_of, identities_of
-from note_rl.learners.pytorch.recording.layers import Layers
-from note_rl.learners.pytorch.recording.noting import Lookup, noted
-from note_rl.learners.pytorch.recording.settings import types_of_numbers
+from note_rl.learners.pytorch.step_graph.forms import can_change_within, form_of, identities_of
+from note_rl.learners.pytorch.step_graph.layer_guards import Layers
+from note_rl.learners.pytorch.step_graph.lookups import Lookup, noted
+from note_rl.learners.pytorch.step_graph.process_settings import types_of_numbers
 from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.learners.pytorch.torch_internals import hooks_of
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, fx
 
 from note_rl.errors import SettingsError
-from note_rl.learners.pytorch.recording.nodes import MATRIX_PRODUCTS, work
+from note_rl.learners.pytorch.step_graph.nodes import MATRIX_PRODUCTS, work
 from note_rl.learners.pytorch.torch_internals import linear_by_onednn
 
 _log = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
-from note_rl.learners.pytorch.recording.graph import Recording
+from note_rl.learners.pytorch.step_graph.record import Recording
 from note_rl.learners.pytorch.torch_internals import (
     INDUCTOR_LOGGER,
     called_by_inductor,

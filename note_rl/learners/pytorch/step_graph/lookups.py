@@ -1,4 +1,4 @@
-"""What a loss reads besides its arguments, noted while it is called once in the ordinary way.
+"""What a loss reads besides its arguments, noted while it is called once eagerly.
 
 Attributes of the agent and of layers of its own are seen when they are looked up; globals, and variables of functions
 around a function, are read from the code of whatever is called that is neither of torch nor of this project.
@@ -23,8 +23,8 @@ from torch.overrides import TorchFunctionMode
 from note_rl.learners.comparing import ABSENT, PLAIN
 from note_rl.learners.outside import is_installed, profiled_by, read_from_outside
 from note_rl.learners.python_objects import names_in
-from note_rl.learners.pytorch.recording.layers import COMPARED
-from note_rl.learners.pytorch.recording.settings import SETTINGS
+from note_rl.learners.pytorch.step_graph.layer_guards import COMPARED
+from note_rl.learners.pytorch.step_graph.process_settings import SETTINGS
 from note_rl.learners.reads import reads_of
 from note_rl.support.garbage import no_garbage_collection
 
@@ -147,7 +147,8 @@ def _is_added(layer: nn.Module, name: str, kind: type | None) -> bool:
     """Whether an attribute of a layer of torch is one that `Layers` do not look at and torch does not count on."""
     if name not in vars(layer):
         return kind is None  # which may come
-    return not isinstance(vars(layer)[name], COMPARED) and not (name.startswith("_") and name in _named_by(type(layer)))
+    own: type = type(layer)
+    return not isinstance(vars(layer)[name], COMPARED) and not (name.startswith("_") and name in _named_by(own))
 
 
 @cache

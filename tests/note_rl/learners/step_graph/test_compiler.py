@@ -8,10 +8,10 @@ import sys
 import pytest
 import torch
 
-from note_rl.learners.pytorch.recording import compiled as module
-from note_rl.learners.pytorch.recording.compiled import NO_COMPILER, compiled, has_compiler, why_not_compiled
-from note_rl.learners.pytorch.recording.graph import recorded
-from note_rl.learners.pytorch.recording.playback import replay
+from note_rl.learners.pytorch.step_graph import compiler as module
+from note_rl.learners.pytorch.step_graph.compiler import NO_COMPILER, compiled, has_compiler, why_not_compiled
+from note_rl.learners.pytorch.step_graph.record import recorded
+from note_rl.learners.pytorch.step_graph.replay import replay
 
 INPUTS = [torch.linspace(-2.0, 2.0, 32 * 4).reshape(32, 4)]
 
@@ -139,7 +139,7 @@ def test_nothing_is_kept_or_run_where_others_can_write(kept, program, recording)
 def test_what_is_kept_is_run_without_inductor(program):
     text = """
 import sys, torch
-from tests.note_rl.learners.test_pytorch_compiled import INPUTS, compiled, recorded, step
+from tests.note_rl.learners.step_graph.test_compiler import INPUTS, compiled, recorded, step
 weight = torch.linspace(-1.0, 1.0, 12).reshape(4, 3).requires_grad_()
 torch.set_num_threads(int(sys.argv[1]))
 compiled(recorded(step(weight), [weight], INPUTS), INPUTS)

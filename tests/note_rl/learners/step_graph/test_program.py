@@ -1,48 +1,31 @@
 """Gradient steps as one program: the same numbers as in parts, in every case in which they are taken or not."""
 
-import logging
-
 import numpy as np
 import pytest
 import torch
 
-from note_rl import RL_pytorch
 from note_rl.learners.pytorch.adam import Adam, adam_step
-from note_rl.learners.pytorch.recording import compiling as compiling_module
-from note_rl.learners.pytorch.recording import whole as module
-from note_rl.learners.pytorch.recording.compiled import has_compiler
-from note_rl.learners.pytorch.recording.playback import replay
-from note_rl.optimizers.pytorch import adam, sgd
-from tests.note_rl.learners.test_pytorch_traced import NAMES, assert_same_state, built_in, learner_of, minibatches
+from note_rl.learners.pytorch.step_graph import builder
+from note_rl.learners.pytorch.step_graph.compiler import has_compiler
+from note_rl.learners.pytorch.step_graph.replay import replay
+from note_rl.optimizers.pytorch import adam
+from tests.note_rl.learners.step_graph.recorded_agents import (
+    EACH,
+    NAMES,
+    NONE,
+    assert_same_state,
+    built_in,
+    learner_of,
+    minibatches,
+    stages,
+    wholes,
+)
 
 MAKERS = {
     "adam": lambda params: torch.optim.Adam(params, 1e-2, (0.8, 0.95), 1e-5, fused=True),
     "decay": lambda params: torch.optim.Adam(params, 1e-2, weight_decay=0.1, fused=True),
     "adamw": lambda params: torch.optim.AdamW(params, 1e-2, weight_decay=0.1, fused=True),
 }
-EACH, NONE = (True,) * 4, (False,) * 4
-
-
-@pytest.fixture
-def programs(monkeypatch):
-    """Stands in for the compiler: what would be compiled is replayed; gives the number of calls of each."""
-    sizes = []
-
-    def replayed(recording, inputs):
-        sizes.append(recording.num_calls)
-        return replay(recording, inputs)
-
-    monkeypatch.setattr(module, "compiled", replayed)
-    monkeypatch.setattr(compiling_module, "compiled", replayed)
-    return sizes
-
-
-def stages(learner):
-    return {due: trace.stage for (_, due), trace in learner._steps.traces._known.items()}
-
-
-def wholes(learner):
-    return [trace.whole for trace in learner._steps.traces._known.values() if trace.whole is not None]
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -103,7 +86,7 @@ def test_whole_steps_are_those_in_parts(programs, name, clip):
     assert_same_state(whole, plain, rtol=1e-3, atol=1e-5)
     moves = name != "PPO"  # it has no targets, and nobody has declared that doing nothing can be recorded
     assert stages(whole) == {"TD3": {False: 2, True: 3}}.get(name, {True: 3 if moves else 2})
-    assert [one.moves_targets for one in wholes(whole)] == ([False, True] if name == "TD3" else [moves])
+    assert [one.includes.targets for one in wholes(whole)] == ([False, True] if name == "TD3" else [moves])
     assert len(programs) == len(wholes(whole)), "and nothing else was compiled"
 
 
@@ -186,95 +169,6 @@ def test_state_goes_from_whole_steps_to_plain_ones_and_back(programs, num_steps)
     assert again.stages == (0, 3)
 
 
-def test_slots_that_were_exchanged_are_followed(programs):
-    plain, whole = (learner_of(built_in("DQN"), jit) for jit in (False, True))
-    for seed in range(4):
-        for one in (plain, whole):
-            if seed == 3:
-                ((optimizer, _),) = one._optimizers
-                optimizer.load_state_dict(optimizer.state_dict())
-                optimizer.state[one.groups[0][0]]["exp_avg"] = torch.ones(8, 4)
-            one.update(minibatches(sync=EACH, seed=seed), {})
-    assert_same_state(whole, plain, rtol=1e-3, atol=1e-5)
-    assert len(programs) == 2
-
-
-def test_an_optimizer_that_is_watched_from_now_on_takes_its_steps_itself(programs):
-    plain, whole = (learner_of(built_in("DQN"), jit) for jit in (False, True))
-    heard = []
-    for seed in range(4):
-        for one in (plain, whole):
-            if seed == 2:
-                ((optimizer, _),) = one._optimizers
-                optimizer.register_step_post_hook(lambda *_: heard.append(1))
-            one.update(minibatches(sync=EACH, seed=seed), {})
-    assert len(heard) == 16
-    assert_same_state(whole, plain, rtol=1e-3, atol=1e-5)
-    assert wholes(whole) == []
-    assert whole.stages == (0, 2)
-
-
-def one_optimizer_for_groups_that_wait():
-    agent = built_in("TD3")
-    learner = agent.learner
-    learner.prepare(adam([one for group in agent.param for one in group], 1e-2), None, (), True)
-    return learner, minibatches("TD3", (False, True, False, True))
-
-
-def large_network():
-    learner = learner_of(built_in("DQN"), True)
-    agent = type(learner.agent)(hidden_size=(256, 128), env="CartPole-v1")
-    return learner_of(agent, True), minibatches(sync=EACH)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: (learner_of(built_in("DQN"), True, sgd), minibatches(sync=EACH)),
-        one_optimizer_for_groups_that_wait,
-        large_network,
-    ],
-)
-def test_other_steps_are_compiled_in_parts(programs, make):
-    learner, batch = make()
-    for _ in range(4):
-        learner.update(batch, {})
-    assert wholes(learner) == []
-    assert set(stages(learner).values()) == {2}
-
-
-class CountsTargets(RL_pytorch):
-    """What update_param() does besides is not known to anybody."""
-
-    on_policy = False
-
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.net = torch.nn.Linear(4, 2)
-        self.target = torch.nn.Linear(4, 2).requires_grad_(False)
-        self.param = list(self.net.parameters())
-        self.updates = 0
-
-    def __call__(self, s, a, next_s, r, d):
-        return (self.net(s).mean(1) - self.target(next_s).mean(1) - r).square()
-
-    def update_param(self):
-        self.updates += 1
-        if self.updates % 3 == 0:
-            self.target.load_state_dict(self.net.state_dict())
-
-
-def test_target_updates_of_others_are_called(programs):
-    plain, whole = (learner_of(CountsTargets(), jit) for jit in (False, True))
-    for seed in range(4):
-        for one in (plain, whole):
-            one.update(minibatches(sync=EACH, seed=seed), {})
-    assert whole.agent.updates == 16
-    assert [one.moves_targets for one in wholes(whole)] == [False]
-    assert_same_state(whole, plain, rtol=1e-4, atol=1e-6)
-
-
 @pytest.mark.parametrize("num_steps", [1, 4])
 def test_a_program_that_fails_halfway_leaves_nothing_behind(monkeypatch, caplog, num_steps):
     fails = []
@@ -291,7 +185,7 @@ def test_a_program_that_fails_halfway_leaves_nothing_behind(monkeypatch, caplog,
 
         return program
 
-    monkeypatch.setattr(module, "compiled", made)
+    monkeypatch.setattr(builder, "compiled", made)
     plain, whole, sync = learner_of(built_in("DQN"), False), learner_of(built_in("DQN"), True), (True,) * num_steps
     for seed in range(5):
         batch = minibatches(sync=sync, seed=seed)
@@ -305,34 +199,6 @@ def test_a_program_that_fails_halfway_leaves_nothing_behind(monkeypatch, caplog,
     assert [record.message for record in caplog.records] == [
         "jit_compile: this agent's update runs eagerly, a recorded step failed: index 9 is out of bounds",
         f"a compiled gradient step failed halfway: the agent goes on from the copy of itself made {before}",
-    ]
-
-
-def test_a_program_that_gives_something_else_is_not_used(monkeypatch, caplog):
-    def wrong(recording, inputs):
-        run = replay(recording, inputs)
-
-        def spoiled(*values):
-            given = run(*values)
-            with torch.no_grad():
-                recording.captured[0].mul_(1.01)
-            return given
-
-        return spoiled
-
-    monkeypatch.setattr(module, "compiled", wrong)
-    monkeypatch.setattr(compiling_module, "compiled", replay)
-    plain, whole = (learner_of(built_in("DQN"), jit) for jit in (False, True))
-    with caplog.at_level(logging.DEBUG, "note_rl"):
-        for seed in range(3):
-            for one in (plain, whole):
-                one.update(minibatches(sync=EACH, seed=seed), {})
-    assert_same_state(whole, plain, rtol=1e-4, atol=1e-6)
-    assert wholes(whole) == []
-    assert whole.stages == (0, 2)
-    assert [record.message for record in caplog.records if "compiled without" in record.message] == [
-        "losses and gradients are compiled without the optimizer's step: the recorded step gives other numbers than "
-        "the loss itself"
     ]
 
 

@@ -21,9 +21,8 @@ import pytest
 import torch
 from torch import nn
 
-from note_rl.agents.pytorch import DQN
 from note_rl.seeding import seed_everything
-from tests.note_rl.learners.test_pytorch_traced import Custom, assert_same_state, learner_of, minibatches
+from tests.note_rl.learners.step_graph.recorded_agents import Custom, assert_same_state, learner_of, minibatches
 
 SCALE = 1.0
 collections = 0
@@ -402,128 +401,6 @@ def test_a_variable_of_the_function_around_that_is_set_is_refused(caplog):
         weights.append(learner.agent.w.tolist())
     assert weights[0] == weights[1]
     assert "sets count, a variable of the function around it" in caplog.text
-
-
-class Tempered(nn.Module):
-    """A layer with numbers of its own, one of which it may count up."""
-
-    def __init__(self, shape, outputs, counts=False):
-        super().__init__()
-        self.linear, self.temperature, self.options = nn.Linear(*shape, outputs), 1.0, {"shift": 0.0}
-        self.counts, self.calls, self.hidden = counts, 0, torch.zeros(())
-
-    def forward(self, x):
-        if self.counts == "calls":
-            self.calls += 1
-        y = self.linear(x) * self.temperature + self.options["shift"] + self.calls
-        if self.counts == "hidden":
-            y = y + self.hidden
-            self.hidden = y.detach().mean()
-        return y
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda agent: setattr(agent.q_net, "temperature", 3.0),
-        lambda agent: agent.q_net.options.update(shift=3.0),
-        lambda agent: setattr(agent.q_net, "linear", nn.Sequential(agent.q_net.linear, nn.Tanh())),
-        lambda agent: agent.target_q_net.register_forward_hook(lambda layer, inputs, output: 3 * output),
-    ],
-    ids=["number", "entry", "layer", "hook"],
-)
-def test_numbers_of_own_layers_are_followed(change, replayed):
-    learners = []
-    for jit in (False, True):
-        seed_everything(0)
-        learner = learner_of(DQN(network=Tempered), jit)
-        for seed in range(3):
-            learner.update(minibatches(seed=seed, sync=(False, True)), {})
-            if seed == 0:
-                change(learner.agent)
-        learners.append(learner)
-    assert learners[1].num_traces == 2
-    assert_same_state(*learners, rtol=0)
-
-
-@pytest.mark.parametrize(("counts", "reason"), [("calls", "Tempered.calls"), ("hidden", "Tempered.hidden")])
-def test_a_layer_that_counts_is_evaluated_eagerly(counts, reason, replayed, caplog):
-    learners = []
-    for jit in (False, True):
-        seed_everything(0)
-        learner = learner_of(DQN(network=functools.partial(Tempered, counts=counts)), jit)
-        learner.update(minibatches(), {})
-        learners.append(learner)
-    assert learners[0].agent.q_net.calls == learners[1].agent.q_net.calls
-    assert_same_state(*learners, rtol=0)
-    assert f"changes {reason}" in caplog.text
-
-
-def test_a_loss_that_changes_its_argument_learns_from_the_true_rewards():
-    def loss(agent, s, r):
-        r.mul_(0.5)
-        return (s @ agent.w - r).square()
-
-    samples = [minibatches(), minibatches()]
-    learners = [learner_of(Custom(loss), jit) for jit in (False, "auto")]
-    for learner, sample in zip(learners, samples, strict=True):
-        learner.update(sample, {})
-    assert_same_state(*learners, rtol=0)
-    np.testing.assert_array_equal(samples[1].reward, 0.5 * minibatches().reward)
-    np.testing.assert_array_equal(samples[0].reward, samples[1].reward)
-
-
-@pytest.fixture
-def replayed(monkeypatch):
-    """Without a compiler jit_compile=True replays."""
-    monkeypatch.setattr("note_rl.learners.pytorch.recording.compiled.has_compiler", lambda: False)
-    monkeypatch.setattr("note_rl.learners.pytorch.recording.compiling.Compiling.__call__", lambda *_: None)
-
-
-SETTINGS = {
-    "type of new numbers": (
-        lambda agent, s, r: (s @ agent.w - r).square() * (-1.0 if torch.zeros(1).dtype is torch.float64 else 1.0),
-        lambda: torch.set_default_dtype(torch.float64),
-        lambda: torch.set_default_dtype(torch.float32),
-    ),
-    "default type": (
-        of_scale(lambda agent: -1.0 if torch.get_default_dtype() is torch.float64 else 1.0),
-        lambda: torch.set_default_dtype(torch.float64),
-        lambda: torch.set_default_dtype(torch.float32),
-    ),
-    "autocast": (
-        lambda agent, s, r: ((s @ agent.w[:, None])[:, 0].float() - r).square(),
-        lambda: torch.set_autocast_enabled("cpu", True),
-        lambda: torch.set_autocast_enabled("cpu", False),
-    ),
-    "deterministic algorithms": (
-        of_scale(lambda agent: -1.0 if torch.are_deterministic_algorithms_enabled() else 1.0),
-        lambda: torch.use_deterministic_algorithms(True),
-        lambda: torch.use_deterministic_algorithms(False),
-    ),
-    "flag of a backend": (
-        of_scale(lambda agent: -1.0 if torch.backends.cudnn.benchmark else 1.0),
-        lambda: setattr(torch.backends.cudnn, "benchmark", True),
-        lambda: setattr(torch.backends.cudnn, "benchmark", False),
-    ),
-}
-
-
-@pytest.mark.parametrize(("loss", "change", "back"), SETTINGS.values(), ids=SETTINGS)
-def test_settings_of_the_process_are_followed(loss, change, back):
-    try:
-        traced, plain = (learned_with(loss, change, back, jit) for jit in ("auto", False))
-    finally:
-        back()
-    assert traced.num_traces == 2
-    assert_same_state(plain, traced, rtol=0)
-    assert not torch.equal(plain.agent.w, learned(loss, lambda agent: None, False).agent.w), "it changes nothing"
-
-
-def learned_with(loss, change, back, jit):
-    learner = learned(loss, lambda agent: change(), jit)
-    back()
-    return learner
 
 
 class OfLayers(Custom):

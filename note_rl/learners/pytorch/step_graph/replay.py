@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, fx
 from torch.nn.functional import linear
 
-from note_rl.learners.pytorch.recording.graph import Recording
-from note_rl.learners.pytorch.recording.nodes import PRODUCTS, first_argument, is_kernel, is_random, matters, name_of
-from note_rl.learners.pytorch.recording.products import MKL, ONEDNN, by_onednn, product
+from note_rl.learners.pytorch.step_graph.nodes import PRODUCTS, first_argument, is_kernel, is_random, matters, name_of
+from note_rl.learners.pytorch.step_graph.products import MKL, ONEDNN, by_onednn, product
+from note_rl.learners.pytorch.step_graph.record import Recording
 from note_rl.learners.pytorch.torch_internals import BINDINGS
 
 aten = torch.ops.aten

@@ -1,16 +1,17 @@
 """A recorded step that fails is taken eagerly, from where it began, and so are all that follow."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
 from note_rl.agents.pytorch import DQN
-from note_rl.learners.pytorch.recording.failing import Beginning
-from note_rl.learners.pytorch.recording.graph import recorded
+from note_rl.learners.pytorch.step_graph.failures import Beginning
+from note_rl.learners.pytorch.step_graph.record import recorded
 from note_rl.seeding import seed_everything
-from tests.note_rl.learners.test_pytorch_traced import assert_same_state, learner_of, minibatches
+from tests.note_rl.learners.step_graph.recorded_agents import EACH, assert_same_state, built_in, learner_of, minibatches
 
 
 def network(shape, outputs):
@@ -26,7 +27,7 @@ def test_a_replay_that_fails_goes_on_eagerly_after_one_line(error, caplog):
         learner.update(minibatches(), {})
         learners.append(learner)
     (trace,) = learner._steps.traces._known.values()
-    runs, run = [], trace.run
+    runs, run = [], trace.program.run
 
     def failing(*values):
         runs.append(run(*values))  # all has been changed by then
@@ -34,7 +35,7 @@ def test_a_replay_that_fails_goes_on_eagerly_after_one_line(error, caplog):
             raise error
         return runs[-1]
 
-    trace.run = failing
+    trace.program = replace(trace.program, run=failing)
     with caplog.at_level(logging.WARNING):
         for seed in (1, 2):
             for one in learners:
@@ -70,3 +71,19 @@ def test_what_a_step_changes_is_put_back():
     drawn = torch.rand(2)
     torch.manual_seed(3)
     assert torch.equal(drawn, torch.rand(2))
+
+
+def test_a_program_that_fails_gives_way_to_eager_steps(programs, caplog):
+    def failing(*values):
+        raise RuntimeError("expected another stride")
+
+    plain, whole = (learner_of(built_in("DQN"), jit) for jit in (False, True))
+    for seed in range(4):
+        if seed == 2:
+            (trace,) = whole._steps.traces._known.values()
+            assert trace.program.includes.targets
+            trace.program = replace(trace.program, run=failing)
+        for one in (plain, whole):
+            one.update(minibatches(sync=EACH, seed=seed), {})
+    assert_same_state(plain, whole, rtol=1e-4, atol=1e-5)
+    assert caplog.text.count("a recorded step failed: expected another stride") == 1

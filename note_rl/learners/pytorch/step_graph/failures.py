@@ -1,23 +1,33 @@
-"""Steps that fail while they are repeated: the ordinary way takes them, from where they began."""
+"""Recorded steps that fail are taken eagerly, from where they began."""
 
+import textwrap
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from note_rl.learners.pytorch.recording.graph import Recording
+from note_rl.learners.pytorch.step_graph.record import Recording
 from note_rl.learners.pytorch.tensors import random_state, set_random_state
 
 FAILURES = (RuntimeError, LookupError, TypeError, ValueError)
 """What kernels raise, and their bindings."""
 
 
-class ReplayError(Exception):
-    """A recorded step could not be repeated; all is as it was before."""
+class StepError(RuntimeError):
+    """A recorded step has failed.
+
+    Attributes:
+        spoiled: Whether numbers that learn may be anything now; else all is as it was before.
+    """
+
+    def __init__(self, reason: str, spoiled: bool) -> None:
+        super().__init__(reason)
+        self.spoiled = spoiled
 
 
-class WholeStepError(Exception):
-    """A program that takes a step as a whole has failed within it: what it had changed by then stays changed."""
+def in_short(error: Exception) -> str:
+    """What an error says, on one line."""
+    return textwrap.shorten(str(error), 200, placeholder="...") or type(error).__name__
 
 
 class Beginning:
