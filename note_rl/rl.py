@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from note_rl import policy
 from note_rl.collect.contract import check_parts
-from note_rl.distributed.arguments import distributed_budget, global_batch_first
+from note_rl.distributed.distributed_arguments import distributed_budget, global_batch_first
 from note_rl.distributed.limits import check_can_be_served, check_can_be_shared
-from note_rl.distributed.sharing import say_if_slower
+from note_rl.distributed.minibatch_shares import say_if_slower
 from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner, parameter_groups
 from note_rl.policy import noise
 from note_rl.settings import Budget
 from note_rl.training.agent import Agent
-from note_rl.training.pickling import remade
+from note_rl.training.agent_pickling import remade
 from note_rl.types import TrainResult
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class RL(Agent):
     framework = "keras"
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        """For pickle, cloudpickle and deepcopy; see `note_rl.training.pickling`."""
+        """For pickle, cloudpickle and deepcopy; see `note_rl.training.agent_pickling`."""
         return remade(self)
 
     def _make_learner(self) -> Learner:
@@ -160,7 +160,7 @@ class RL(Agent):
         from note_rl.distributed.keras.replicated_update import replicate
         from note_rl.distributed.keras.served_update import be_served
         from note_rl.distributed.keras.strategies import kind_of
-        from note_rl.distributed.keras.workers import joined
+        from note_rl.distributed.keras.tf_config_processes import joined
 
         budget = distributed_budget(episodes, num_episodes, total_steps)
         check_parts(self)

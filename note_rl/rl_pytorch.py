@@ -7,9 +7,9 @@ from typing import Any
 import cloudpickle  # type: ignore[import-untyped]
 import torch
 
+from note_rl.collect.agent_recipe import Recipe
 from note_rl.collect.contract import check_parts
-from note_rl.collect.recipe import Recipe
-from note_rl.distributed.arguments import distributed_budget, global_batch_first
+from note_rl.distributed.distributed_arguments import distributed_budget, global_batch_first
 from note_rl.distributed.follower import follow
 from note_rl.distributed.limits import check_can_be_shared
 from note_rl.distributed.replicas import started
@@ -30,7 +30,7 @@ from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.settings import Budget
 from note_rl.settings.distributed import at_least_two
 from note_rl.training.agent import Agent
-from note_rl.training.pickling import state_of, take_state
+from note_rl.training.agent_pickling import state_of, take_state
 from note_rl.types import TrainResult
 
 
@@ -52,7 +52,7 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
     framework = "torch"
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickle, cloudpickle and deepcopy; see `note_rl.training.pickling`."""
+        """For pickle, cloudpickle and deepcopy; see `note_rl.training.agent_pickling`."""
         return state_of(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

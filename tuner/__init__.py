@@ -52,7 +52,7 @@ def train(
 
     from tuner.commands import train as command
     from tuner.commands.preflight import check_command
-    from tuner.runs.progress import make_progress
+    from tuner.runs.progress_bar import make_progress
     from tuner.support.console import PlainConsole
 
     overrides = list(overrides)
@@ -113,7 +113,7 @@ def load(
     Raises:
         tuner.errors.UserError: There is no such study or storage.
     """
-    from tuner.commands.loading import load as load_study
+    from tuner.commands.study_loading import load as load_study
     from tuner.config.trust import trusted_modules
 
     return load_study(study, storage, trusted_modules(list(trust)))
@@ -131,7 +131,7 @@ def load_agent(run: "str | Path", *, weights: str = "last", trust: Sequence[str]
         tuner.errors.UserError: There is no such run, it has no such weights, or a function was run.
         note_rl.errors.CheckpointError: The checkpoint is damaged.
     """
-    from tuner.commands.loading import player_of
+    from tuner.commands.study_loading import player_of
     from tuner.config.trust import trusted_modules
 
     return player_of(str(run), weights, trusted_modules(list(trust)))
@@ -174,6 +174,6 @@ def hub(package: str, cls: str, registry: str | None = None, **arguments: Any) -
     Raises:
         tuner.errors.UserError: OptunaHub is not installed, or there is no such package or class.
     """
-    from tuner.study.sampling.registry import from_registry
+    from tuner.study.sampling.optunahub import from_registry
 
     return from_registry(package, cls, registry, **arguments)

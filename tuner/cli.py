@@ -20,22 +20,22 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from note_rl.errors import DivergedError, NoteRLError, PeerError
-from tuner.checking.explaining import explain_option
+from tuner.checking.hydra_messages import explain_option
 from tuner.commands import COMMANDS, Command
-from tuner.commands.folders import make_folder, remove_empty
 from tuner.commands.multirun import Multirun
+from tuner.commands.output_folders import make_folder, remove_empty
 from tuner.commands.preflight import Preflight, admit_groups, compose_or_explain
 from tuner.commands.tracebacks import describe_crash, exit_of_the_user
-from tuner.config.composing import conf_folder, config_loader, prepare_hydra
+from tuner.config.composition import conf_folder, config_loader, prepare_hydra
 from tuner.config.hydra_internals import arguments_parser, hydra_of, run_as_main
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
-from tuner.support.columns import width_of
-from tuner.support.files import is_full
+from tuner.support.help_columns import width_of
 from tuner.support.interrupts import EXIT_INTERRUPTED, begin_work
 from tuner.support.names import did_you_mean
 from tuner.support.passwords import hidden, without_password
 from tuner.support.plain_text import MAX_MESSAGE, message_of, one_line, plain, with_short_words
+from tuner.support.text_files import is_full
 from tuner.trial.context import TrialContext, current_trial
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class HydraJob:
         return self.multirun is not None and self.multirun.folder_by_clock
 
     def _meant(self, config: DictConfig) -> DictConfig:
-        from tuner.runs.checks import as_meant  # brings Gymnasium
+        from tuner.runs.config_checks import as_meant  # brings Gymnasium
 
         as_meant(config, self.command.config_name)
         return config

@@ -123,7 +123,7 @@ def storage_state(url: str) -> str:
     Raises:
         UserError: It does not.
     """
-    from tuner.study.storage.opening import IN_MEMORY, answers, file_of
+    from tuner.study.storage.open_storage import IN_MEMORY, answers, file_of
     from tuner.study.storage.store import StudyStore
     from tuner.support.passwords import shown
 
@@ -295,7 +295,7 @@ def _disk(path: str) -> str:
 
 def _wandb() -> str:
     """What tracker.mode=auto comes to, without asking anybody."""
-    from tuner.trackers.wandb.local import has_key
+    from tuner.trackers.wandb.run_mode import has_key
 
     return "logged in (a key was found; not tried)" if has_key() else "not logged in: runs are recorded offline"
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from note_rl.adaptive.adapter import Adapter
+from note_rl.adaptive.batch_coupling import BatchCoupling
 from note_rl.adaptive.controller import Controller, DecisionResult
-from note_rl.adaptive.coupling import BatchCoupling
 from note_rl.adaptive.decisions import Decision, DecisionLog
 from note_rl.adaptive.health import Health
 from note_rl.adaptive.hyperparameters import AttributeHyperparameter, Hyperparameter, Places, hyperparameters_of
 from note_rl.adaptive.measurements import Measurements
-from note_rl.adaptive.repeating import RepeatedSchedule
+from note_rl.adaptive.repeated_values import RepeatedSchedule
+from note_rl.adaptive.running_means import RunningMean
 from note_rl.adaptive.signals.gradient_noise import MeasuredNoise
-from note_rl.adaptive.smoothing import RunningMean
 from note_rl.adaptive.window import decide_trim
 from note_rl.replay.experience import Clock
 from note_rl.settings.adaptive import Adapt, Adaptive

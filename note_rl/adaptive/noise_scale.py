@@ -1,10 +1,10 @@
-"""The gradient noise scale over time (see `note_rl.learners.gradient_noise`), and when it can be relied upon."""
+"""The gradient noise scale over time (see `note_rl.learners.batch_noise_scale`), and when it can be relied upon."""
 
 import math
 from typing import Any
 
-from note_rl.adaptive.smoothing import RunningMean
-from note_rl.learners.gradient_noise import NoiseMoments
+from note_rl.adaptive.running_means import RunningMean
+from note_rl.learners.batch_noise_scale import NoiseMoments
 
 _FEWEST = 20  # measurements
 _MARGIN = 10.0  # samples seen, in terms of the noise scale itself

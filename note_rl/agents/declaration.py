@@ -21,7 +21,7 @@ from typing import Any, ClassVar, dataclass_transform
 from note_rl.errors import SettingsError
 from note_rl.learners.declarations import Declared
 from note_rl.settings.fields import Field, field_of, setting, with_texts
-from note_rl.support.checking import refuse_unknown
+from note_rl.support.value_kinds import refuse_unknown
 
 _INIT_VAR = ("InitVar[", "dataclasses.InitVar[")
 

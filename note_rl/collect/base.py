@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from note_rl.collect.acting import PolicyRunner
+from note_rl.collect.policy_runner import PolicyRunner
 from note_rl.environments.goals import GoalLayout
 from note_rl.learners.base import Learner
 from note_rl.policy import Policy

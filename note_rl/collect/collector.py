@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from note_rl.collect.acting import Act, answers_of
 from note_rl.collect.base import Collecting
 from note_rl.collect.contract import check_allowed, check_answers
-from note_rl.collect.rows import Rows
+from note_rl.collect.policy_runner import Act, answers_of
+from note_rl.collect.step_rows import Rows
 from note_rl.environments import Environments
 from note_rl.environments.frames import FrameStack
 from note_rl.environments.long_episodes import say_if_none_ends

@@ -15,7 +15,7 @@ from note_rl.environments import Env, EnvLike, as_factory, flat_observations
 from note_rl.environments.observations import ObservationReader, name_of
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.settings.recordings import RecordedSteps
-from note_rl.support.spelling import nearest
+from note_rl.support.near_names import nearest
 from note_rl.types import Array
 
 _DATA = Path("data", "metadata.json")  # in the folder of a data set

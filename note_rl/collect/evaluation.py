@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.wrappers import NormalizeObservation
 
-from note_rl.collect.acting import Act, answers_of
 from note_rl.collect.contract import check_answers
+from note_rl.collect.policy_runner import Act, answers_of
 from note_rl.environments import (
     Env,
     Environments,
@@ -29,8 +29,8 @@ from note_rl.learners.recurrence import RecurrentState
 from note_rl.policy import Policy, default_policy
 from note_rl.seeding import generator
 from note_rl.settings.fields import named
-from note_rl.settings.settings import Settings
-from note_rl.support.checking import checked
+from note_rl.settings.training_settings import Settings
+from note_rl.support.value_kinds import checked
 from note_rl.types import Array, BoolArray, Evaluation, FloatArray
 
 _log = logging.getLogger(__name__)

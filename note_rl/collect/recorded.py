@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.base import Collecting
+from note_rl.collect.policy_runner import PolicyRunner
 from note_rl.environments import EnvLike, as_factory, flat_observations
 from note_rl.environments.goals import goal_layout
 from note_rl.learners.base import Learner

@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 from note_rl.distributed.channel import Message
-from note_rl.distributed.messages import Ranks, checksum, hands_over, last_words, naming_the_lost, rows, sample_of
+from note_rl.distributed.rank_messages import Ranks, checksum, hands_over, last_words, naming_the_lost, rows, sample_of
 from note_rl.errors import PeerError
 from note_rl.learners.peers import Alone
 from note_rl.seeding import integer

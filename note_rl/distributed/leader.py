@@ -9,10 +9,18 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from note_rl.collect.recipe import plain_attributes
-from note_rl.distributed.by_hand import ByHand
-from note_rl.distributed.messages import Ranks, arrays_of, checksum, hands_over, last_words, naming_the_lost, together
-from note_rl.distributed.sharing import say_if_slower, share_of
+from note_rl.collect.agent_recipe import plain_attributes
+from note_rl.distributed.manual_changes import ByHand
+from note_rl.distributed.minibatch_shares import say_if_slower, share_of
+from note_rl.distributed.rank_messages import (
+    Ranks,
+    arrays_of,
+    checksum,
+    hands_over,
+    last_words,
+    naming_the_lost,
+    together,
+)
 from note_rl.errors import PeerError
 from note_rl.learners.adjustable import numbered
 from note_rl.learners.base import Learner, Staged, parameter_groups

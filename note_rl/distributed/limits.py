@@ -1,6 +1,6 @@
 """What several replicas, or workers that do not wait for each other, cannot do together."""
 
-from note_rl.distributed.sharing import check_divides
+from note_rl.distributed.minibatch_shares import check_divides
 from note_rl.errors import AgentContractError, SettingsError
 from note_rl.learners.declarations import Declared, updates_itself
 from note_rl.settings import Settings

@@ -1,9 +1,7 @@
 """Environments: how they are made, checked and copied, and stepped several at a time."""
 
 from note_rl.environments.base import Env, Environments, as_the_space_has_it
-from note_rl.environments.choosing import some_environments, training_environments
-from note_rl.environments.in_process import VectorEnvironment, difference
-from note_rl.environments.making import (
+from note_rl.environments.environment_factory import (
     EnvFactory,
     EnvLike,
     MakeEnv,
@@ -18,6 +16,8 @@ from note_rl.environments.making import (
     make_environments,
     num_discrete_actions,
 )
+from note_rl.environments.in_process import VectorEnvironment, difference
+from note_rl.environments.stepping_choice import some_environments, training_environments
 
 __all__ = [
     "Env",

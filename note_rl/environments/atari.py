@@ -16,7 +16,7 @@ from gymnasium.wrappers import AtariPreprocessing
 
 from note_rl.environments.base import Env
 from note_rl.errors import EnvironmentMismatchError
-from note_rl.support.checking import Count, Number
+from note_rl.support.value_kinds import Count, Number
 
 _FRAMES_PER_SECOND = 60  # of the console
 ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # it greets on stderr

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from note_rl.environments.base import Env
-from note_rl.environments.single import FirstOfVector
+from note_rl.environments.single_environments import FirstOfVector
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.seeding import integer
 from note_rl.types import Array

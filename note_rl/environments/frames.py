@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from note_rl.errors import SettingsError
-from note_rl.settings.names import FRAME_STACK
+from note_rl.settings.switch_names import FRAME_STACK
 from note_rl.types import Array, BoolArray
 
 FEWEST_PIXELS = 36

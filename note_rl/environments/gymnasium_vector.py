@@ -22,11 +22,11 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from note_rl.environments.action_masks import ReadMasks, check_unheeded, checked_masks, vector_mask_reader
-from note_rl.environments.answers import MISTAKES, check_arrays_are_new, explain_vector
 from note_rl.environments.base import AnyVectorEnv, as_the_space_has_it
 from note_rl.environments.goals import GoalLayout
 from note_rl.environments.in_process import check_number
 from note_rl.environments.observations import ObservationReader, name_of
+from note_rl.environments.step_checks import MISTAKES, check_arrays_are_new, explain_vector
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.seeding import integer
 from note_rl.support.precision import in_single_precision

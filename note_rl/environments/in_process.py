@@ -8,15 +8,15 @@ import numpy as np
 from gymnasium import spaces
 
 from note_rl.environments.action_masks import action_masks
-from note_rl.environments.answers import Answers
 from note_rl.environments.base import Env, as_the_space_has_it
 from note_rl.environments.goals import goal_layout, goal_wrapper
 from note_rl.environments.observations import name_of
+from note_rl.environments.step_checks import Answers
 from note_rl.environments.training_only import RewardAsItIs, is_over
 from note_rl.environments.wrappers import wrapper_of
 from note_rl.errors import CheckpointError, EnvironmentMismatchError
 from note_rl.seeding import integer
-from note_rl.settings.names import NUM_ENVS
+from note_rl.settings.switch_names import NUM_ENVS
 from note_rl.support.precision import in_single_precision
 from note_rl.types import ACTION_MASK, Array, BoolArray, FloatArray
 

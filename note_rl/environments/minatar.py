@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from minatar import Environment
 
-from note_rl.support.checking import Number
+from note_rl.support.value_kinds import Number
 from note_rl.types import Array
 
 GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")

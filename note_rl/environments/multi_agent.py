@@ -13,10 +13,10 @@ import numpy as np
 from gymnasium import spaces
 
 from note_rl.environments import EnvFactory, as_the_space_has_it, check_listed, is_environment
-from note_rl.environments.answers import described, one_reward
 from note_rl.environments.observations import FlatReader, ObservationReader, name_of
+from note_rl.environments.step_checks import described, one_reward
 from note_rl.errors import EnvironmentMismatchError
-from note_rl.settings.names import MARL, NUM_ENVS
+from note_rl.settings.switch_names import MARL, NUM_ENVS
 from note_rl.types import Array
 
 RewardDone = Callable[[Array, Array], tuple[Any, Any]]

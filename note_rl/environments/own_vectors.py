@@ -22,9 +22,9 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from gymnasium.utils.seeding import np_random
 
 from note_rl.environments.base import AnyVectorEnv, Environments
+from note_rl.environments.environment_factory import EnvFactory
 from note_rl.environments.gymnasium_vector import foreign_environments, takes_seeds
 from note_rl.environments.in_process import VectorEnvironment
-from note_rl.environments.making import EnvFactory
 from note_rl.errors import say_once
 from note_rl.types import Array
 

@@ -5,8 +5,8 @@ from typing import Any
 import gymnasium
 
 from note_rl.environments import as_factory, is_environment
-from note_rl.environments.making import COPY_ADVICE
-from note_rl.environments.single import copied
+from note_rl.environments.environment_factory import COPY_ADVICE
+from note_rl.environments.single_environments import copied
 from note_rl.errors import SettingsError
 
 

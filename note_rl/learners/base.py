@@ -10,10 +10,10 @@ import numpy as np
 
 from note_rl.errors import AgentContractError, CheckpointError, SettingsError
 from note_rl.learners.adjustable import OptimizerNumbers
-from note_rl.learners.exporting import ExportedPolicy, RunExported
-from note_rl.learners.gradient_noise import NoiseMoments
+from note_rl.learners.batch_noise_scale import NoiseMoments
 from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.peers import Peers
+from note_rl.learners.policy_function import ExportedPolicy, RunExported
 from note_rl.learners.recurrence import RecurrentState
 from note_rl.learners.step_way import StepWay
 from note_rl.types import TRANSITION_COLUMNS, Array, BoolArray, FloatArray, Sample, Update

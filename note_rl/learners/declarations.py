@@ -16,7 +16,7 @@ from note_rl.errors import AgentContractError
 from note_rl.policy import Policy
 from note_rl.settings import ReplaySettings, RolloutSettings, SequenceSettings, Settings
 from note_rl.settings.fields import named
-from note_rl.settings.names import HER, MARL, PPO, PR, SEQUENCES, TARGET_KL, TRL
+from note_rl.settings.switch_names import HER, MARL, PPO, PR, SEQUENCES, TARGET_KL, TRL
 from note_rl.types import ACTION_MASK, BEHAVIOUR, NEXT_ACTION_MASK, Array
 from note_rl.wording import Part, Sentence, choice
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from note_rl.errors import AgentContractError
 from note_rl.learners.base import CALL_ARGUMENTS, temporary_attributes
-from note_rl.learners.checks import explaining_what_is_not_offered
 from note_rl.learners.declarations import check_loss, has_loss
+from note_rl.learners.loss_checks import explaining_what_is_not_offered
 from note_rl.types import BoolArray, FloatArray
 
 Batch = Mapping[str, Any]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from note_rl.learners.adjustable import Microbatches
-from note_rl.learners.gradient_noise import NoiseMoments
+from note_rl.learners.batch_noise_scale import NoiseMoments
 
 MeasuredLosses = Callable[[Mapping[str, Any]], list[Any]]
 """Columns of a minibatch by name, [B, ...] -> means over it: one per group of parameters, or one for all of them."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from note_rl.learners.exporting import ACTION, INPUT, SCORES, ExportedPolicy, RunExported
+from note_rl.learners.policy_function import ACTION, INPUT, SCORES, ExportedPolicy, RunExported
 from note_rl.types import Array, FloatArray
 
 OPSET = 18

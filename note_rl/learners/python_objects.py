@@ -23,7 +23,7 @@ from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, V
 from contextlib import suppress
 from typing import Any
 
-from note_rl.learners.comparing import ABSENT
+from note_rl.learners.captured_values import ABSENT
 
 _FIXED = (
     *(types.CodeType, types.GenericAlias, types.UnionType),

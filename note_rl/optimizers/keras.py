@@ -12,7 +12,7 @@ from keras import ops
 
 from note_rl.learners.keras.keras_internals import velocity_and_momentum
 from note_rl.optimizers import AdamSettings, AdamWSettings, RMSpropSettings, SGDSettings
-from note_rl.settings.arguments import taking
+from note_rl.settings.field_arguments import taking
 
 
 @keras.saving.register_keras_serializable("note_rl")

@@ -7,7 +7,7 @@ import torch
 
 from note_rl.learners.base import parameter_groups
 from note_rl.optimizers import AdamSettings, AdamWSettings, RMSpropSettings, SGDSettings
-from note_rl.settings.arguments import taking
+from note_rl.settings.field_arguments import taking
 
 
 def _flat(parameters: Sequence[Any]) -> list[Any]:

@@ -10,8 +10,8 @@ from gymnasium import spaces
 from note_rl.errors import AgentContractError, EnvironmentMismatchError, SettingsError
 from note_rl.policy.base import Policy
 from note_rl.policy.noise import NoiseProcess
-from note_rl.support.checking import Count
 from note_rl.support.precision import OTHER_BOUNDS, are_finite, in_single_precision
+from note_rl.support.value_kinds import Count
 from note_rl.types import Array, FloatArray, IntArray, nested, under
 from note_rl.wording import choice
 

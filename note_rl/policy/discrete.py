@@ -10,7 +10,7 @@ from gymnasium import spaces
 from note_rl.errors import AgentContractError, EnvironmentMismatchError, SettingsError
 from note_rl.policy.base import Policy
 from note_rl.policy.sampling import SMALLEST, OneOfEach, Switches, sample_cumulative, sample_rows
-from note_rl.support.checking import Number
+from note_rl.support.value_kinds import Number
 from note_rl.types import Array, BoolArray, FloatArray, IntArray
 from note_rl.wording import as_setting, choice, out_of_range
 

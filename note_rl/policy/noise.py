@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from note_rl.errors import CheckpointError, SettingsError
-from note_rl.support.checking import Count, Number
+from note_rl.support.value_kinds import Count, Number
 from note_rl.types import Array, FloatArray, IntArray, nested_parts, under
 
 

@@ -12,8 +12,8 @@ from note_rl.errors import AgentContractError
 from note_rl.replay.episodes import EpisodeIndex
 from note_rl.replay.readers import one_step
 from note_rl.replay.ring import Ring
-from note_rl.settings.names import HER
-from note_rl.settings.replay import Hindsight
+from note_rl.settings.replay_choices import Hindsight
+from note_rl.settings.switch_names import HER
 from note_rl.types import Array, BoolArray, FloatArray, IntArray, Transitions
 
 _log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from note_rl.errors import CheckpointError
-from note_rl.replay.columns import zeros
+from note_rl.replay.column_storage import zeros
 from note_rl.types import EXTRAS, NEXT_ACTION_MASK, STEP_COLUMNS, Array, BoolArray, IntArray, Steps, nested, under
 
 

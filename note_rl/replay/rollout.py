@@ -7,7 +7,7 @@ import numpy as np
 from note_rl.replay.frame_ring import FrameRing
 from note_rl.replay.returns import generalised_advantage, standardise
 from note_rl.replay.ring import flat, gathered
-from note_rl.settings.replay import RolloutPriority
+from note_rl.settings.replay_choices import RolloutPriority
 from note_rl.types import STEP_COLUMNS, Array, BoolArray, FloatArray, IntArray, Sample, Steps
 
 ValueFunction = Callable[[Array], FloatArray]

@@ -9,7 +9,7 @@ from note_rl.errors import DivergedError
 from note_rl.replay.min_tree import MinTree
 from note_rl.replay.ring import Ring
 from note_rl.replay.sum_tree import SumTree
-from note_rl.settings.replay import Priority
+from note_rl.settings.replay_choices import Priority
 from note_rl.types import Array, FloatArray, IntArray
 
 

@@ -15,8 +15,8 @@ from note_rl.settings.experience import (
 )
 from note_rl.settings.plateau import Plateau
 from note_rl.settings.recordings import RecordedSteps
-from note_rl.settings.replay import Hindsight, Priority, RolloutPriority, Window
-from note_rl.settings.settings import Budget, Settings
+from note_rl.settings.replay_choices import Hindsight, Priority, RolloutPriority, Window
+from note_rl.settings.training_settings import Budget, Settings
 from note_rl.settings.workers import WorkerSettings
 
 __all__ = [

@@ -9,8 +9,8 @@ from typing import Any
 from note_rl.errors import SettingsError
 from note_rl.settings.adaptive_rules import LAWS, RULES, WINDOW
 from note_rl.settings.signals import RegisteredSignal, described, find
-from note_rl.support import spelling
-from note_rl.support.checking import Count, Number
+from note_rl.support import near_names
+from note_rl.support.value_kinds import Count, Number
 from note_rl.wording import as_setting, out_of_range
 
 MODES = ("off", "advise", "control")
@@ -306,5 +306,5 @@ def _one_of(what: str, value: Any, known: Sequence[str]) -> None:
 
 
 def _unknown(value: Any, known: Sequence[str]) -> str:
-    near = spelling.nearest(str(value), known, 1)
+    near = near_names.nearest(str(value), known, 1)
     return f"there is no {value!r}; " + (f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}")

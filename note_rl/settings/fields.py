@@ -3,7 +3,7 @@
     capacity: int = setting(10_000, Count(), manual="pool_size", text="Transitions kept, all environments together.")
 
 From this come the dataclass's default, its check (`check_fields`) and its help (`documented`), and with those of all
-dataclasses the table that set() reads its arguments from, see `note_rl.settings.table`.
+dataclasses the table that set() reads its arguments from, see `note_rl.settings.settings_table`.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from note_rl.support.checking import Kind
+from note_rl.support.value_kinds import Kind
 from note_rl.wording import Phrase, SettingName
 
 _KEY = "setting"

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from note_rl.errors import SettingsError
 from note_rl.settings.fields import check_fields, documented, setting
-from note_rl.support.checking import Count, Number, OneOf
+from note_rl.support.value_kinds import Count, Number, OneOf
 from note_rl.wording import Name, out_of_range
 
 Interval = Literal["evaluations", "episodes"]

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from note_rl.errors import SettingsError
 from note_rl.settings.experience import ExperienceSettings, ReplaySettings, RolloutSettings
-from note_rl.settings.names import PPO, PR
+from note_rl.settings.switch_names import PPO, PR
 from note_rl.wording import Part, Sentence
 
 # Whoever measures builds on settings, so settings cannot import it: the package is loaded by name when a signal is

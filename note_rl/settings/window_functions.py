@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from note_rl.errors import say_once
-from note_rl.support.checking import Count, window
+from note_rl.support.value_kinds import Count, window
 
 _log = logging.getLogger(__name__)
 WindowFunction = Callable[..., int | float]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from note_rl.settings.fields import check_fields, documented, setting
-from note_rl.support.checking import Count, OneOf, flag
+from note_rl.support.value_kinds import Count, OneOf, flag
 from note_rl.wording import SettingName
 
 StartMethod = Literal["auto", "forkserver", "spawn"]

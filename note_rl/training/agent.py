@@ -8,25 +8,25 @@ from typing import Any, get_args
 
 import numpy as np
 
-from note_rl.collect.acting import PolicyRunner
+from note_rl.collect.agent_recipe import Rebuildable
 from note_rl.collect.contract import check_calls, check_made, check_parts
 from note_rl.collect.evaluation import ActingIn, Greedy, evaluate
-from note_rl.collect.predicting import Predictor
-from note_rl.collect.recipe import Rebuildable
+from note_rl.collect.policy_runner import PolicyRunner
+from note_rl.collect.predictor import Predictor
 from note_rl.environments import EnvLike, as_factory, check_same_spaces, for_evaluation
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import SettingsError
-from note_rl.learners.exporting import ExportedPolicy, ExportFormat
+from note_rl.learners.policy_function import ExportedPolicy, ExportFormat
 from note_rl.learners.priorities import PrioritizedReplay
 from note_rl.learners.recurrence import refuse_recurrent
 from note_rl.learners.reports import Reports
 from note_rl.policy import Policy, exploration
 from note_rl.settings.set_arguments import settings_from_set, with_defaults, with_former
-from note_rl.support.checking import OneOf, checked_arguments
-from note_rl.training.adjusting import Adjustable
+from note_rl.support.value_kinds import OneOf, checked_arguments
+from note_rl.training.adjust_methods import Adjustable
 from note_rl.training.counts import Counted
-from note_rl.training.exporting import export_policy
 from note_rl.training.pictures import Pictured
+from note_rl.training.policy_files import export_policy
 from note_rl.training.trainable import Trainable
 from note_rl.types import Array, Evaluation
 

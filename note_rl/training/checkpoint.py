@@ -25,7 +25,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from note_rl.errors import CheckpointError
-from note_rl.support.files import atomic_folder, atomic_target
+from note_rl.support.atomic_files import atomic_folder, atomic_target
 from note_rl.support.formats import WRITTEN_BY, marked, why_unreadable
 from note_rl.types import Array
 

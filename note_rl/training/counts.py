@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
-from note_rl.training.plotting import History
-from note_rl.training.saving import Snapshot
+from note_rl.training.checkpoint_saver import Snapshot
+from note_rl.training.curve_plots import History
 from note_rl.training.trainer import Trainer
 
 _T = TypeVar("_T")

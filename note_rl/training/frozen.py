@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.collect.acting import PolicyRunner
+from note_rl.collect.policy_runner import PolicyRunner
 from note_rl.errors import SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE
 from note_rl.learners.declarations import check_loss

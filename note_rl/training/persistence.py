@@ -10,12 +10,12 @@ from note_rl.environments.normalise import ObservationNormaliser, RewardNormalis
 from note_rl.errors import CheckpointError
 from note_rl.learners.base import Learner, check_state
 from note_rl.settings import Settings
-from note_rl.support.checking import checked_arguments
+from note_rl.support.value_kinds import checked_arguments
 from note_rl.training.callback_states import CALLBACKS, CallbackStates, check_callbacks
 from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
-from note_rl.training.plotting import History
-from note_rl.training.restoring import check_fits, check_whole, refusing_damage, reseeded
-from note_rl.training.saving import SavingOptions, SavingRecord, Snapshot
+from note_rl.training.checkpoint_checks import check_fits, check_whole, refusing_damage, reseeded
+from note_rl.training.checkpoint_saver import SavingOptions, SavingRecord, Snapshot
+from note_rl.training.curve_plots import History
 from note_rl.training.trainer import Trainer
 from note_rl.types import Array, nested, under
 

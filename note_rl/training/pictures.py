@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from note_rl.collect.evaluation import ActingIn
-from note_rl.support.checking import Count, checked_arguments
-from note_rl.training import plotting
+from note_rl.support.value_kinds import Count, checked_arguments
+from note_rl.training import curve_plots
 from note_rl.training.film import FilmPath, film, film_files
 from note_rl.types import Evaluation
 
@@ -14,7 +14,7 @@ from note_rl.types import Evaluation
 class Pictured:
     """The part of an agent that is concerned with these."""
 
-    _history: plotting.History
+    _history: curve_plots.History
 
     def _evaluate(self, env: Any, num_episodes: int, seed: int, acting_in: ActingIn | None = None) -> Evaluation:
         raise NotImplementedError
@@ -38,17 +38,17 @@ class Pictured:
             SettingsError: No episode has ended yet.
             ModuleNotFoundError: matplotlib is not installed.
         """
-        plotting.plot_reward(self._history, window, path)
+        curve_plots.plot_reward(self._history, window, path)
 
     @checked_arguments(window=Count())
     def visualize_loss(self, path: str | os.PathLike[str] | None = None, *, window: int | None = None) -> None:
         """Draws the mean loss of every training phase so far; see `visualize_reward`."""
-        plotting.plot_loss(self._history, window, path)
+        curve_plots.plot_loss(self._history, window, path)
 
     @checked_arguments(window=Count())
     def visualize_reward_loss(self, path: str | os.PathLike[str] | None = None, *, window: int | None = None) -> None:
         """Draws both, one above the other; see `visualize_reward`."""
-        plotting.plot_reward_and_loss(self._history, window, path)
+        curve_plots.plot_reward_and_loss(self._history, window, path)
 
     @checked_arguments(path=film_files)
     def animate_agent(

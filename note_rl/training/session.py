@@ -14,8 +14,8 @@ from note_rl.errors import DivergedError
 from note_rl.replay.experience import Clock
 from note_rl.settings import Budget
 from note_rl.training.callbacks import Hooks
-from note_rl.training.plateau import PlateauWatch
-from note_rl.training.plotting import History
+from note_rl.training.curve_plots import History
+from note_rl.training.plateau_watch import PlateauWatch
 from note_rl.types import Episode, TrainResult, Update
 
 _DEFAULT_TRIAL_COUNT = 10

@@ -12,22 +12,22 @@ from note_rl.adaptive.adaptation import Adaptation
 from note_rl.adaptive.hyperparameters import Override, Places
 from note_rl.adaptive.measurements import Measurements
 from note_rl.collect.base import Collecting
-from note_rl.collect.choosing import check_same_spaces, make_collector, same_environments
+from note_rl.collect.collector_choice import check_same_spaces, make_collector, same_environments
 from note_rl.collect.datasets import read_dataset
 from note_rl.collect.recorded import RecordedCollector
 from note_rl.environments import as_factory, flat_observations, holds_environments
 from note_rl.environments.normalise import RewardNormaliser
-from note_rl.environments.packing import bytes_of, observed_shape
+from note_rl.environments.observation_packing import bytes_of, observed_shape
 from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
 from note_rl.policy import Policy
 from note_rl.replay.experience import Clock, Experience, ReplayExperience
-from note_rl.replay.experience.making import agent_view, make_experience
+from note_rl.replay.experience.experience_factory import agent_view, make_experience
 from note_rl.seeding import generator
 from note_rl.settings import RecordedSteps, Settings
 from note_rl.settings.adaptive import Adaptive
-from note_rl.training.plateau import PlateauWatch
-from note_rl.training.restoring import NEW_EPISODES
+from note_rl.training.checkpoint_checks import NEW_EPISODES
+from note_rl.training.plateau_watch import PlateauWatch
 from note_rl.training.session import RecentReturns
 from note_rl.training.target_updates import with_target_updates
 from note_rl.training.train_options import same_pool

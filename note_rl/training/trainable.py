@@ -8,11 +8,11 @@ from typing import Any
 
 from gymnasium.vector import VectorEnv
 
-from note_rl.collect import sizing
+from note_rl.collect import collection_size
 from note_rl.collect.contract import check_calls, check_parts, check_reads_triplets, window_function
 from note_rl.distributed.follower import follow
 from note_rl.distributed.leader import Leader
-from note_rl.distributed.messages import Ranks
+from note_rl.distributed.rank_messages import Ranks
 from note_rl.environments import EnvLike
 from note_rl.environments.frames import check_frame_stack
 from note_rl.errors import SettingsError
@@ -20,12 +20,12 @@ from note_rl.learners.declarations import Declared, check_settings, updates_itse
 from note_rl.learners.peers import Alone
 from note_rl.learners.step_way import StepWay
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings
-from note_rl.support.checking import Count, checked_arguments
+from note_rl.support.value_kinds import Count, checked_arguments
 from note_rl.training.callback_states import CallbackStates
 from note_rl.training.callbacks import Hooks
+from note_rl.training.checkpoint_saver import Saver, SavingOptions, saving_options
 from note_rl.training.persistence import Persistent
-from note_rl.training.progress import ProgressLines, on_the_console
-from note_rl.training.saving import Saver, SavingOptions, saving_options
+from note_rl.training.progress_lines import ProgressLines, on_the_console
 from note_rl.training.train_options import TrainOptions, train_options
 from note_rl.training.trainer import Trainer
 from note_rl.types import TrainResult
@@ -259,7 +259,7 @@ class Trainable(Declared, Persistent):
         if self._restored is not None:
             return len(self._restored.arrays["trainer/collector/episode"])
         if self._measured is None or self._measured[0] is not self.env:
-            self._measured = (self.env, sizing.chosen_num_envs(self, self.settings.experience))
+            self._measured = (self.env, collection_size.chosen_num_envs(self, self.settings.experience))
         return max(self._measured[1], fewest)
 
     @checked_arguments()
@@ -277,7 +277,9 @@ class Trainable(Declared, Persistent):
         """
         told = self.settings.num_envs
         num_envs = self._auto_num_envs() if isinstance(told, str) else told or 1
-        return sizing.recommended_processes(self, num_envs, sizing.Share(memory_mb, safety_factor, min_exp_per_proc))
+        return collection_size.recommended_processes(
+            self, num_envs, collection_size.Share(memory_mb, safety_factor, min_exp_per_proc)
+        )
 
 
 def _alike(former: Settings, new: Settings) -> bool:

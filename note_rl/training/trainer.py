@@ -12,9 +12,9 @@ import numpy as np
 from note_rl.adaptive.adaptation import Adaptation
 from note_rl.adaptive.hyperparameters import Override
 from note_rl.adaptive.scheduled import ScheduledValues
-from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.base import Collecting
 from note_rl.collect.contract import explaining_triplets
+from note_rl.collect.policy_runner import PolicyRunner
 from note_rl.errors import WorkerError
 from note_rl.learners.adjustable import LEARNING_RATE, numbered, of_the_agent
 from note_rl.learners.base import Learner, Staged, TakesSteps
@@ -23,8 +23,8 @@ from note_rl.policy import exploration
 from note_rl.replay.experience import Clock, Experience
 from note_rl.settings import Budget, Settings
 from note_rl.training.callbacks import Hooks
-from note_rl.training.feeding import Feed
-from note_rl.training.plotting import History
+from note_rl.training.curve_plots import History
+from note_rl.training.data_feed import Feed
 from note_rl.training.session import EpisodeEnd, Session, diverged
 from note_rl.training.state import StateMaker, TrainingState
 from note_rl.types import Array, Sample, TrainResult, Update

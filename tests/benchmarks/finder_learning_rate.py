@@ -15,18 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from tuner.commands.defining import run_config_of
 from tuner.commands.preflight import preflight
+from tuner.commands.study_from_config import run_config_of
 from tuner.executors.local import LocalExecutor
 from tuner.finders import FinderPlace
 from tuner.finders.comparison.candidates import CandidateBudget, CandidateTrial
-from tuner.finders.job import Measured
+from tuner.finders.finder_process import Measured
+from tuner.finders.finder_study import Plan, run_plan
 from tuner.finders.learning_rate.search import search_rates
 from tuner.finders.learning_rate.tests import RateSettings
-from tuner.finders.study import Plan, run_plan
 from tuner.finders.subjects import ConfiguredSubject
 from tuner.results.objective import AUC
-from tuner.runs.checks import resolve
+from tuner.runs.config_checks import resolve
 from tuner.trial.context import TrialContext
 from tuner.trial.messages import JsonDict
 

@@ -24,10 +24,10 @@ import pyarrow
 import pyarrow.parquet
 
 from note_rl.errors import DivergedError
-from note_rl.support.files import atomic_target
-from tuner.commands.defining import define
-from tuner.config.composing import RunConfig, compose, config_loader
-from tuner.features.population.drawing import sample
+from note_rl.support.atomic_files import atomic_target
+from tuner.commands.study_from_config import define
+from tuner.config.composition import RunConfig, compose, config_loader
+from tuner.features.population.random_points import sample
 from tuner.results.records import Scalar
 from tuner.runs.training import run_training
 from tuner.study import StudyDefinition

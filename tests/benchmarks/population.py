@@ -19,7 +19,7 @@ from tuner.features.population.evolution import Evolution
 from tuner.features.population.facts import EVOLVE
 from tuner.results.protocol import StudySettings
 from tuner.results.records import TEST, StudySummary
-from tuner.runs.drifting import Drifting
+from tuner.runs.drift_simulator import Drifting
 from tuner.runs.functions import ENTRY
 from tuner.study import StudyDefinition, StudyRunner, StudyStore
 from tuner.study.space.space import Space
@@ -43,7 +43,7 @@ def run(
     """One study."""
     config: JsonDict = {
         "agent": {
-            **{"_target_": "tuner.runs.drifting.Drifting", "learning_rate": 1e-2, "schedule": {}},
+            **{"_target_": "tuner.runs.drift_simulator.Drifting", "learning_rate": 1e-2, "schedule": {}},
             **PROBLEMS[problem],
         },
         "training": {"total_steps": 1600},

@@ -35,18 +35,18 @@ from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 
 from tests.benchmarks.landscape import PAIRS, path_of
 from tests.benchmarks.recorded import Recorded, RecordedExecutor, recorded, with_steps
-from tuner.commands.defining import define, search_parts
-from tuner.config.composing import compose, config_loader
+from tuner.commands.study_from_config import define, search_parts
+from tuner.config.composition import compose, config_loader
 from tuner.config.paths import get_path
-from tuner.features.population.drawing import sample
+from tuner.features.population.random_points import sample
 from tuner.results.objective import FloatArray, Metric, Mixed, UntimedMetric
 from tuner.results.protocol import plan_stages
 from tuner.results.records import Scalar
 from tuner.results.statistics import bootstrap_interval, iqm, mean
 from tuner.results.verdict import verdict
-from tuner.runs.checks import resolve
+from tuner.runs.config_checks import resolve
 from tuner.study import StudyDefinition, StudyRunner, StudyStore, quiet_optuna
-from tuner.study.sampling.samplers import SamplerFactory
+from tuner.study.sampling.sampler_factory import SamplerFactory
 from tuner.trial.messages import JsonDict
 
 _MANY = 1000

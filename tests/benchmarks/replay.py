@@ -19,7 +19,7 @@ from note_rl.replay.hindsight import GoalFunctions, HindsightReader, goal_at_the
 from note_rl.replay.readers import NStep
 from note_rl.replay.samplers import PrioritizedSampler
 from note_rl.replay.sum_tree import SumTree
-from note_rl.settings.replay import Hindsight, Priority
+from note_rl.settings.replay_choices import Hindsight, Priority
 from note_rl.types import Array, Steps
 
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)

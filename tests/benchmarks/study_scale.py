@@ -37,10 +37,10 @@ from tuner.runs.simulator import Synthetic
 from tuner.study import Listeners, StudyDefinition, StudyListener, StudyRunner, StudyStore, summarise
 from tuner.study.run_registry import Run
 from tuner.study.space.space import Space
-from tuner.study.storage.opening import open_storage
+from tuner.study.storage.open_storage import open_storage
 from tuner.study.watching.display import study_display
 from tuner.study.watching.study_run import StudyRunListener
-from tuner.study.watching.tracking import TrackingListener
+from tuner.study.watching.trial_tracking import TrackingListener
 from tuner.trackers.jsonl import JsonlTracker
 from tuner.trial.messages import JsonDict
 

@@ -65,7 +65,7 @@ def compose(backend: Backend) -> JsonDict | None:
     if importlib.util.find_spec("tuner.runs.training") is None:
         return None
     from tuner.commands.preflight import preflight
-    from tuner.config.composing import to_json
+    from tuner.config.composition import to_json
 
     return to_json(preflight("train", [f"backend={backend}"]))
 

@@ -101,13 +101,13 @@ class Stopwatch:
 def watch_training(stopwatch: Stopwatch) -> None:
     """Watches the classes that take part in training, before any object is made of them."""
     of = importlib.import_module
-    stopwatch.watch(of("note_rl.collect.acting").PolicyRunner, "__call__", "acting")
+    stopwatch.watch(of("note_rl.collect.policy_runner").PolicyRunner, "__call__", "acting")
     policies = of("note_rl.policy")
     for name in ("EpsGreedyQPolicy", "SoftmaxPolicy", "NoisyPolicy", "SquashedGaussianPolicy"):
         stopwatch.watch(getattr(policies, name), "select", "acting")
     stopwatch.watch(policies.SoftmaxPolicy, "log_prob", "acting")
     stopwatch.watch(of("note_rl.environments.in_process").VectorEnvironment, "step", "environment")
-    rows = of("note_rl.collect.rows").Rows
+    rows = of("note_rl.collect.step_rows").Rows
     for name in ("add", "take"):
         stopwatch.watch(rows, name, "storing")
     experience = of("note_rl.replay.experience")

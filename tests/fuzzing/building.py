@@ -8,14 +8,14 @@ from omegaconf import DictConfig
 
 from tests.fuzzing.lines import Line
 from tuner.commands import play
-from tuner.commands.defining import define, run_config_of, search_parts
-from tuner.config.composing import RunConfig
+from tuner.commands.study_from_config import define, run_config_of, search_parts
+from tuner.config.composition import RunConfig
+from tuner.runs.adaptation_comparison import runs_of
 from tuner.runs.build import build_function, build_node, build_run
-from tuner.runs.checks import resolve
-from tuner.runs.comparison import runs_of
+from tuner.runs.config_checks import resolve
 from tuner.runs.functions import is_function
 from tuner.study import StudyDefinition, StudyStore, quiet_optuna
-from tuner.study.sampling.samplers import make_sampler, num_distinct
+from tuner.study.sampling.sampler_factory import make_sampler, num_distinct
 from tuner.trial.forkclient import ForkServer
 from tuner.trial.messages import JsonDict
 

@@ -22,8 +22,8 @@ from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig
 
-from tuner.config import composing, hydra_internals, sources
-from tuner.config.composing import conf_folder
+from tuner.config import composition, hydra_internals, sources
+from tuner.config.composition import conf_folder
 from tuner.config.hydra_internals import HydraLoader
 
 _CONF = str(conf_folder())
@@ -160,7 +160,7 @@ def hydra_alone() -> Iterator[None]:
     """Within `remembering_files`: as Hydra does it, without the loader of `tuner`."""
     with (
         reading_files(),
-        mock.patch.object(composing, "ConfigLoader", ConfigLoaderImpl),
+        mock.patch.object(composition, "ConfigLoader", ConfigLoaderImpl),
     ):
         yield
 

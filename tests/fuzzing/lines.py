@@ -7,7 +7,7 @@ from functools import cache
 
 from omegaconf import DictConfig, OmegaConf
 
-from tuner.config.composing import HYDRA_KEYS, compose, config_loader
+from tuner.config.composition import HYDRA_KEYS, compose, config_loader
 
 VALUES = (
     *("null", "[]", "{}", "x", "-1", "1e400", "nan", "-1e400"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from note_rl.support.spelling import nearest
+from note_rl.support.near_names import nearest
 
 
 @pytest.mark.parametrize(

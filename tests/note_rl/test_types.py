@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from note_rl.collect.joining import columns_of, steps_of
+from note_rl.collect.step_join import columns_of, steps_of
 from note_rl.learners.base import CALL_ARGUMENTS, sample_columns
 from note_rl.replay.frame_ring import FrameRing
 from note_rl.replay.ring import Ring

@@ -13,5 +13,5 @@ __all__ = ["files_read_once", "tuner"]
 def little_patience() -> Iterator[None]:
     """Databases here are damaged rather than being made: waiting for the rest of one tells the same sooner."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tuner.study.storage.opening._BEING_MADE_S", 1.0)
+        patch.setattr("tuner.study.storage.open_storage._BEING_MADE_S", 1.0)
         yield

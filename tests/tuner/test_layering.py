@@ -34,7 +34,7 @@ DOORS = {
     "note_rl.schedules": "note_rl.settings.schedules",
     "note_rl.nn": "note_rl",
     "tuner.simulator": "tuner.runs.simulator",
-    "tuner.study.samplers": "tuner.study.sampling.samplers",
+    "tuner.study.samplers": "tuner.study.sampling.sampler_factory",
     "note_rl.lr_finder": "tuner.finders",
     "note_rl.opt_finder": "tuner.finders",
     "note_rl.parallel_finder": "tuner.finders",
@@ -66,7 +66,7 @@ HOMES = {
     "optuna_dashboard": ("tuner/commands/dashboard.py", "tuner/study/watching/notes.py"),
     "tensorboard": ("tuner/trackers/tensorboard.py",),
     "wandb": ("tuner/trackers/wandb/",),
-    "wandb_workspaces": ("tuner/trackers/wandb/report.py",),
+    "wandb_workspaces": ("tuner/trackers/wandb/wandb_report.py",),
     "plotly": ("tuner/reporting/",),
     "pandas": ("tuner/commands/study_result.py",),
     "hydra": (
@@ -79,7 +79,7 @@ HOMES = {
         "tuner/features/environments/typed.py",
     ),
     "omegaconf": (
-        *("tuner/cli.py", "tuner/config/", "tuner/checking/", "tuner/runs/build.py", "tuner/runs/checks.py"),
+        *("tuner/cli.py", "tuner/config/", "tuner/checking/", "tuner/runs/build.py", "tuner/runs/config_checks.py"),
         *("tuner/commands/", "tuner/sweeper/", "tuner/features/ablation/ablate.py"),
         "tuner/features/environments/joining.py",
     ),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.config.composing import conf_folder
+from tuner.config.composition import conf_folder
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,7 +14,7 @@ import note_rl.agents.keras
 import note_rl.agents.pytorch
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLine, tuner
 from tuner.commands.preflight import preflight
-from tuner.config.composing import RunConfig, compose, config_loader, to_json
+from tuner.config.composition import RunConfig, compose, config_loader, to_json
 from tuner.config.paths import get_path
 from tuner.runs.build import BuiltRun, build_run
 from tuner.study.space.space import Space

@@ -23,7 +23,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from tuner.config.composing import RunConfig, conf_folder
+from tuner.config.composition import RunConfig, conf_folder
 from tuner.config.paths import num_values
 from tuner.config.trust import Foreign, admit_code, asks_for_more, foreign_code
 from tuner.errors import UserError

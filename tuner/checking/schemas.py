@@ -25,7 +25,7 @@ from tuner.checking.section_types import (
     TrainValues,
     TuneValues,
 )
-from tuner.config.composing import BUILT_MAPPINGS, SECTIONS
+from tuner.config.composition import BUILT_MAPPINGS, SECTIONS
 from tuner.features import parts
 from tuner.results.protocol import Pruning
 

@@ -1,7 +1,7 @@
 """The sections and the plain values of every command's configuration, with their types and ranges.
 
 The fields of each dataclass are the keys there are; `__post_init__` refuses what is out of range. What a run is made
-from is in `tuner.config.composing`.
+from is in `tuner.config.composition`.
 """
 
 import math
@@ -11,9 +11,9 @@ from typing import Literal
 
 from tuner.errors import UserError, require
 from tuner.results.features import check_settings, search_of
+from tuner.results.number_format import seconds_of
 from tuner.results.objective import make_metric, make_others
 from tuner.results.protocol import DEFAULT_BASELINE, Pruning, StudySettings, StudySizes
-from tuner.results.wording import seconds_of
 from tuner.trial.messages import JsonDict
 
 
@@ -100,7 +100,7 @@ def _require_folder(key: str, value: str | None) -> None:
 
 @dataclass(frozen=True)
 class StorageConfig:
-    """Where studies are kept. Whether the address makes sense is found out by `tuner.study.storage.opening`."""
+    """Where studies are kept. Whether the address makes sense is found out by `tuner.study.storage.open_storage`."""
 
     url: str
 
@@ -223,7 +223,7 @@ class ExportValues:
 
 @dataclass(frozen=True, kw_only=True)
 class PlayedEvaluation:
-    """How `tuner play` acts; see `tuner.runs.acting`. None: as the run was evaluated."""
+    """How `tuner play` acts; see `tuner.runs.evaluation_policy`. None: as the run was evaluated."""
 
     policy: Literal["greedy", "sampled", "eps"] | None = None
     eps: float = 0.05

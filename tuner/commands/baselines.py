@@ -9,11 +9,11 @@ from hydra.core.default_element import GroupDefault
 from omegaconf import OmegaConf
 
 from tuner.commands.preflight import compose_or_explain
-from tuner.config.composing import config_loader, run_config_of
-from tuner.config.loading import ConfigLoader
+from tuner.config.cached_loader import ConfigLoader
+from tuner.config.composition import config_loader, run_config_of
 from tuner.errors import UserError
 from tuner.results.protocol import DEFAULT_BASELINE
-from tuner.runs.checks import resolve
+from tuner.runs.config_checks import resolve
 from tuner.runs.functions import function_name, is_function
 from tuner.study.definition import judged_part
 from tuner.support.names import did_you_mean, some_of

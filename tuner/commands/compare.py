@@ -6,15 +6,15 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from tuner.commands.comparing import compare
+from tuner.commands.comparison_runs import compare
 from tuner.errors import UserError
-from tuner.executors.building import check_executor
+from tuner.executors.executor_factory import check_executor
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL
-from tuner.results.wording import format_alike, format_number
+from tuner.results.number_format import format_alike, format_number
+from tuner.runs.adaptation_comparison import ARMS, AdaptiveComparison, Scores, what_is_compared
 from tuner.runs.build import build_trackers, check_trackers
-from tuner.runs.checks import resolve
-from tuner.runs.comparison import ARMS, AdaptiveComparison, Scores, what_is_compared
-from tuner.runs.folders import check_same
+from tuner.runs.config_checks import resolve
+from tuner.runs.run_folders import check_same
 from tuner.support.console import PlainConsole
 from tuner.support.plain_text import message_of, one_line
 from tuner.trackers.base import RunInfo, RunTracker, Tracker, TrackerGroup

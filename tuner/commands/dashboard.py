@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 from tuner.commands.report import require_studies
 from tuner.errors import UserError
 from tuner.study import StudyStore, fill_in_missing
-from tuner.study.storage.opening import check_url, open_storage
+from tuner.study.storage.open_storage import check_url, open_storage
 from tuner.support.console import PlainConsole
 from tuner.support.passwords import shown
 

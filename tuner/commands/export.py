@@ -8,14 +8,14 @@ from typing import Final
 from omegaconf import DictConfig
 from rich.markup import escape
 
-from note_rl.learners.exporting import ExportedPolicy, check_format
+from note_rl.learners.policy_function import ExportedPolicy, check_format
 from note_rl.support.threads import thread_variables
-from tuner.commands.loading import place_of, with_policy
+from tuner.commands.study_loading import place_of, with_policy
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
-from tuner.runs import folders as runs
-from tuner.runs.checks import resolve
-from tuner.runs.trained import folder_of, load_run, weights_of
+from tuner.runs import run_folders as runs
+from tuner.runs.config_checks import resolve
+from tuner.runs.trained_agents import folder_of, load_run, weights_of
 from tuner.support.console import PlainConsole
 
 _NAMES: Final = {"onnx": "policy.onnx", "torch": "policy.pt2", "saved_model": "policy_saved_model"}

@@ -11,25 +11,25 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from tuner.commands.defining import check_workplace
 from tuner.commands.questions import Found, question
+from tuner.commands.study_from_config import check_workplace
 from tuner.commands.tune import typed_config_dir
 from tuner.commands.winner import TrainingConfigs
-from tuner.config.composing import run_config_of
+from tuner.config.composition import run_config_of
 from tuner.config.trust import remember
 from tuner.executors.base import Event, TrialProgress, TrialReported
-from tuner.finders.job import point_of
-from tuner.finders.study import FinderPlace
+from tuner.finders.finder_process import point_of
+from tuner.finders.finder_study import FinderPlace
+from tuner.results.number_format import format_number, format_seconds
 from tuner.results.records import RunRecord
-from tuner.results.wording import format_number, format_seconds
 from tuner.runs.build import build_trackers
-from tuner.runs.checks import resolve
+from tuner.runs.config_checks import resolve
 from tuner.study import StudyListener, StudyStopped
 from tuner.study.run_registry import Run
 from tuner.support.console import PlainConsole
-from tuner.support.files import atomic_write
 from tuner.support.interrupts import EXIT_INTERRUPTED
 from tuner.support.passwords import command_line
+from tuner.support.text_files import atomic_write
 from tuner.trackers.base import TrackerGroup
 
 

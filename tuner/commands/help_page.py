@@ -11,9 +11,9 @@ from omegaconf import DictConfig, OmegaConf
 from tuner.commands import Command
 from tuner.commands.preflight import compose_or_explain
 from tuner.config.comments import Comments, comments_of
-from tuner.config.composing import HYDRA_KEYS, conf_folder, config_loader
+from tuner.config.composition import HYDRA_KEYS, conf_folder, config_loader
 from tuner.config.overrides import to_hydra
-from tuner.support.columns import in_columns, wrapped_text
+from tuner.support.help_columns import in_columns, wrapped_text
 
 NAMES: Final = 34
 """Columns of the settings."""

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tuner.checking.explaining import parse_overrides
-from tuner.support.files import atomic_write, parse_json
+from tuner.checking.hydra_messages import parse_overrides
 from tuner.support.passwords import command_line, without_password
+from tuner.support.text_files import atomic_write, parse_json
 
 _FOLDER = "hydra.sweep.dir"
 _MEMBER_FILE = "multirun.json"

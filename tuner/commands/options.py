@@ -13,19 +13,19 @@ from omegaconf import DictConfig
 from rich.text import Text
 
 from note_rl.settings.fields import Field
-from note_rl.settings.table import ALL
+from note_rl.settings.settings_table import ALL
 from tuner.commands.help_page import NAMES, chosen_in, settings_in, texts_of
 from tuner.commands.preflight import compose_or_explain
-from tuner.config.composing import config_loader
-from tuner.config.declared import declared_in
+from tuner.config.composition import config_loader
 from tuner.config.overrides import to_hydra
 from tuner.config.paths import targets_in
-from tuner.runs.checks import resolve
-from tuner.study.space.describing import describe_values
+from tuner.config.setting_declarations import declared_in
+from tuner.runs.config_checks import resolve
 from tuner.study.space.leaves import leaves_of
+from tuner.study.space.parameter_text import describe_values
 from tuner.study.space.space import Space
-from tuner.support.columns import in_columns, width_of
 from tuner.support.console import PlainConsole
+from tuner.support.help_columns import in_columns, width_of
 from tuner.trial.messages import JsonDict
 
 _PARTS: Final = (

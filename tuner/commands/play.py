@@ -13,16 +13,16 @@ from note_rl.environments import EnvFactory, for_evaluation
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.support.threads import thread_variables
 from note_rl.training.film import FilmFile, film_writer, has_screen
-from tuner.commands.loading import place_of
+from tuner.commands.study_loading import place_of
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
-from tuner.results.wording import counted, format_number
-from tuner.runs import folders as runs
-from tuner.runs.acting import acting_by
+from tuner.results.number_format import counted, format_number
+from tuner.runs import run_folders as runs
 from tuner.runs.build import BuiltRun
 from tuner.runs.checkpoints import about_best
-from tuner.runs.checks import resolve
-from tuner.runs.trained import folder_of, load_run, weights_of
+from tuner.runs.config_checks import resolve
+from tuner.runs.evaluation_policy import acting_by
+from tuner.runs.trained_agents import folder_of, load_run, weights_of
 from tuner.support.console import PlainConsole
 from tuner.trial.folder import BEST_FILE
 

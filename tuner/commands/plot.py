@@ -7,17 +7,17 @@ from pathlib import Path
 from omegaconf import DictConfig
 from rich.markup import escape
 
-from tuner.commands.gathering import NamedRun, gather
+from tuner.commands.run_collection import NamedRun, gather
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
 from tuner.reporting.charts import check_chart_file, write_chart
-from tuner.reporting.figures.curves import Chart, ChartLine
+from tuner.reporting.figures.curve_figures import Chart, ChartLine
 from tuner.results.learning_curves import band_over
+from tuner.results.number_format import counted, format_number
 from tuner.results.run_labels import compared_settings, labels_of
-from tuner.results.wording import counted, format_number
-from tuner.runs import folders as runs
-from tuner.runs.checks import resolve
-from tuner.runs.curves import CurveKind, read_curve
+from tuner.runs import run_folders as runs
+from tuner.runs.config_checks import resolve
+from tuner.runs.run_curves import CurveKind, read_curve
 from tuner.support.console import PlainConsole
 
 

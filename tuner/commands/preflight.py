@@ -1,6 +1,6 @@
 """Composes a command's configuration and says in a line or two what is wrong with it, before anything runs.
 
-Hydra's own answers ("to append to your config use +...") are replaced in `tuner.checking.explaining`.
+Hydra's own answers ("to append to your config use +...") are replaced in `tuner.checking.hydra_messages`.
 """
 
 import re
@@ -17,10 +17,10 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from tuner.checking.config_folders import admit_composed, admit_folder, is_of_a_run
-from tuner.checking.explaining import explain, first_sentence, in_words, parse_overrides
 from tuner.checking.features import InChecking
-from tuner.config.composing import RunConfig, compose, config_loader
-from tuner.config.loading import ConfigLoader
+from tuner.checking.hydra_messages import explain, first_sentence, in_words, parse_overrides
+from tuner.config.cached_loader import ConfigLoader
+from tuner.config.composition import RunConfig, compose, config_loader
 from tuner.config.overrides import to_hydra
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
@@ -175,11 +175,11 @@ def compose_or_explain(loader: ConfigLoader, config_name: str, overrides: Sequen
 def _check(
     loader: ConfigLoader, config_name: str, overrides: Sequence[str], known: frozenset[str], with_run: bool
 ) -> Preflight:
-    from tuner.executors.building import runs_in_this_process
-    from tuner.runs import checks
+    from tuner.executors.executor_factory import runs_in_this_process
+    from tuner.runs import config_checks
     from tuner.runs.checkpoints import check_weights
-    from tuner.runs.folders import changes_of, check_framework_of
-    from tuner.runs.together import check_trials
+    from tuner.runs.run_folders import changes_of, check_framework_of
+    from tuner.runs.run_strategy import check_trials
 
     try:
         config = compose_or_explain(loader, config_name, overrides)
@@ -188,11 +188,11 @@ def _check(
             changes_of(overrides)  # what only the run's own file has is unknown here, and cannot be changed
         raise
     try:
-        resolved = checks.check_config(config, known, config_name, loader.get_group_options)
+        resolved = config_checks.check_config(config, known, config_name, loader.get_group_options)
     except UserError as error:
         raise UserError(f"{error}{_of_another_agent(loader, config_name, overrides)}") from error
     if with_run and "training" in resolved:
-        checks.check_run(resolved)
+        config_checks.check_run(resolved)
         if resolved.get("executor") is not None and resolved.get("strategy"):
             check_trials(RunConfig.from_json(resolved), runs_in_this_process(resolved["executor"]))
         if resolved.get("init") is not None and resolved.get("resume") is None:

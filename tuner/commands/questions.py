@@ -12,21 +12,21 @@ from note_rl.settings import RolloutSettings
 from tuner.checking.section_types import FINDERS
 from tuner.checking.sections import check_section
 from tuner.commands.preflight import check_command
-from tuner.config.composing import RunConfig, run_config_of
+from tuner.config.composition import RunConfig, run_config_of
 from tuner.config.kinds import written
 from tuner.errors import UserError
 from tuner.finders.comparison.candidates import CandidateBudget, Metric
-from tuner.finders.comparison.comparison import ComparisonResult, ComparisonSettings, run_comparison
+from tuner.finders.comparison.comparison_study import ComparisonResult, ComparisonSettings, run_comparison
 from tuner.finders.comparison.rate_trials import RateCandidate, rates_around, run_at_best_rates
 from tuner.finders.comparison.verdicts import FEWEST_FOR_INTERVAL, Rank
-from tuner.finders.learning_rate.curves import Suggestion
+from tuner.finders.finder_study import FinderPlace
+from tuner.finders.learning_rate.loss_curves import Suggestion
 from tuner.finders.learning_rate.search import RateSearch, chosen_mode, search_rates
 from tuner.finders.learning_rate.tests import RateSettings
-from tuner.finders.study import FinderPlace
 from tuner.finders.subjects import ConfiguredSubject
-from tuner.results.wording import format_number
+from tuner.results.number_format import format_number
 from tuner.runs.build import build_settings
-from tuner.runs.checks import declared, resolve
+from tuner.runs.config_checks import declared, resolve
 from tuner.runs.functions import is_function
 from tuner.support.names import did_you_mean
 from tuner.trial.messages import JsonDict

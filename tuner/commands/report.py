@@ -12,19 +12,19 @@ from tuner.errors import UserError
 from tuner.features import parts
 from tuner.reporting import FinalTable, write_page
 from tuner.reporting.features import InReporting
+from tuner.results.number_format import override_words
 from tuner.results.records import RunRecord, StudySummary
 from tuner.results.verdict import verdict
-from tuner.results.wording import override_words
 from tuner.runs.build import build_trackers, check_trackers
-from tuner.runs.checks import resolve
+from tuner.runs.config_checks import resolve
 from tuner.runs.refill import EndedRun, ended_run, refill
 from tuner.study import StudyStore, fill_dashboard, home_of, summarise
-from tuner.study.storage.opening import IN_MEMORY, check_url, file_of, has_studies
-from tuner.study.watching.tracking import ended_trial
+from tuner.study.storage.open_storage import IN_MEMORY, check_url, file_of, has_studies
+from tuner.study.watching.trial_tracking import ended_trial
 from tuner.support.console import PlainConsole
 from tuner.support.passwords import shown
-from tuner.trackers.wandb.local import RUN_ID_FILE
-from tuner.trackers.wandb.report import publish_report, write_report
+from tuner.trackers.wandb.run_mode import RUN_ID_FILE
+from tuner.trackers.wandb.wandb_report import publish_report, write_report
 from tuner.trial.folder import read_trial
 from tuner.trial.messages import TrialSpec
 

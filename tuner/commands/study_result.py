@@ -11,19 +11,19 @@ from typing import Any
 from tuner.checking.features import typed_within
 from tuner.commands.preflight import admit_groups, compose_or_explain
 from tuner.commands.winner import TrainingConfigs
-from tuner.config.composing import config_loader, to_json
+from tuner.config.composition import config_loader, to_json
 from tuner.config.overrides import to_hydra
 from tuner.config.trust import admit, refuse_lookups
 from tuner.errors import UserError
 from tuner.results.columns import rows
 from tuner.results.features import all_stages
 from tuner.results.findings import Verdict
+from tuner.results.number_format import join_words
 from tuner.results.records import RunRecord, StudySummary
 from tuner.results.verdict import verdict
-from tuner.results.wording import join_words
 from tuner.runs.functions import is_function
 from tuner.runs.player import Player
-from tuner.runs.trained import load_run
+from tuner.runs.trained_agents import load_run
 from tuner.study import Winner
 from tuner.support.names import did_you_mean
 from tuner.trial.folder import CHECKPOINT_FILE

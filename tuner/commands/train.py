@@ -12,29 +12,29 @@ from rich.markup import escape
 
 from note_rl.errors import DivergedError, PeerError
 from note_rl.support.threads import thread_variables
-from tuner.commands.folders import remove_empty
 from tuner.commands.multirun import RunOfMultirun
-from tuner.config.composing import RunConfig
+from tuner.commands.output_folders import remove_empty
+from tuner.config.composition import RunConfig
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
+from tuner.results.number_format import format_mean, format_number, format_seconds
 from tuner.results.objective import Mixed
-from tuner.results.wording import format_mean, format_number, format_seconds
-from tuner.runs import folders as runs
-from tuner.runs.adaptation import describe_adaptation
+from tuner.runs import run_folders as runs
+from tuner.runs.adaptation_log import describe_adaptation
 from tuner.runs.build import build_distributed, build_run, build_trackers, check_trackers
 from tuner.runs.checkpoints import about_best, take_weights
-from tuner.runs.checks import resolve
+from tuner.runs.config_checks import resolve
 from tuner.runs.devices import check_devices
-from tuner.runs.following import follow
+from tuner.runs.follower_rank import follow
 from tuner.runs.functions import function_name, is_function, run_function
-from tuner.runs.progress import Progress, make_progress, noting_compilation
+from tuner.runs.progress_bar import Progress, make_progress, noting_compilation
 from tuner.runs.recorder import FunctionRecorder, RunRecorder
-from tuner.runs.threads import few_threads
-from tuner.runs.together import FIRST_OF_ALL, Role, role_of
+from tuner.runs.run_strategy import FIRST_OF_ALL, Role, role_of
+from tuner.runs.run_threads import few_threads
 from tuner.runs.training import TrainOutcome, run_training
 from tuner.support.console import PlainConsole
-from tuner.support.files import atomic_write
 from tuner.support.plain_text import MAX_TRACEBACK, describe_error, traceback_of
+from tuner.support.text_files import atomic_write
 from tuner.trackers.base import RunInfo, Tracker, TrackerGroup
 from tuner.trackers.history import HistoryTracker
 from tuner.trackers.jsonl import JsonlTracker

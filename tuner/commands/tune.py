@@ -15,21 +15,21 @@ from rich.markup import escape
 from rich.text import Text
 
 from tuner.checking.features import typed_again, typed_within
-from tuner.commands.defining import check_study, define, search_parts
-from tuner.commands.loading import leads_to
-from tuner.commands.planning import make_plan
+from tuner.commands.study_from_config import check_study, define, search_parts
+from tuner.commands.study_loading import leads_to
+from tuner.commands.study_plan import make_plan
 from tuner.commands.study_result import TuneResult
 from tuner.commands.winner import TrainingConfigs
-from tuner.executors.building import make_executor, warm_up
+from tuner.executors.executor_factory import make_executor, warm_up
 from tuner.features import parts
 from tuner.reporting import FinalTable, write_page
 from tuner.reporting.features import InReporting
 from tuner.results.features import InResults, chosen
 from tuner.results.findings import Finding
 from tuner.results.insights.failures import failed_runs
-from tuner.runs.adaptation import write_schedule
+from tuner.runs.adaptation_log import write_schedule
 from tuner.runs.build import build_trackers
-from tuner.runs.checks import resolve
+from tuner.runs.config_checks import resolve
 from tuner.runs.functions import is_function
 from tuner.study import (
     Listeners,
@@ -44,18 +44,18 @@ from tuner.study import (
     summarise,
 )
 from tuner.study.run_registry import Run
-from tuner.study.sampling.vetting import check_values, sound_schedule
-from tuner.study.storage.opening import has_studies
+from tuner.study.sampling.stored_values import check_values, sound_schedule
+from tuner.study.storage.open_storage import has_studies
 from tuner.study.storage.ownership import refuse_another
 from tuner.study.storage.retries import STORAGE_ERRORS, explained
 from tuner.study.watching.display import study_display
 from tuner.study.watching.study_run import StudyRunListener
-from tuner.study.watching.tracking import TrackingListener
-from tuner.support.columns import width_of
+from tuner.study.watching.trial_tracking import TrackingListener
 from tuner.support.console import PlainConsole
-from tuner.support.files import atomic_write
+from tuner.support.help_columns import width_of
 from tuner.support.interrupts import EXIT_INTERRUPTED
 from tuner.support.passwords import command_line
+from tuner.support.text_files import atomic_write
 from tuner.trackers.base import TrackerGroup
 
 

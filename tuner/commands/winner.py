@@ -10,7 +10,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
-from tuner.config.composing import compose, config_loader, to_json
+from tuner.config.composition import compose, config_loader, to_json
 from tuner.config.overrides import to_hydra
 from tuner.trial.messages import JsonDict
 

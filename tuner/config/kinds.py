@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
-from note_rl.support.spelling import nearest
+from note_rl.support.near_names import nearest
 from tuner.errors import UserError
 from tuner.support.names import one_of
 

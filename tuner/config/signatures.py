@@ -210,7 +210,7 @@ def _of_function(module: Module, node: ast.FunctionDef, target: str, skip_first:
 def taken_by(module: Module, node: ast.stmt) -> str | None:
     """The class whose fields are arguments of a function, or of the constructor of a class; None: there is none.
 
-    See `note_rl.settings.arguments`.
+    See `note_rl.settings.field_arguments`.
     """
     if isinstance(node, ast.ClassDef):
         node = next((one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), node)

@@ -15,7 +15,7 @@ from pathlib import Path
 from tuner.errors import UserError
 from tuner.executors.base import Event, Limits, TrialEnded, TrialFunction, TrialStarted, check_verdict, event_of
 from tuner.executors.leftovers import Leftovers
-from tuner.support.closing import ClosedAtExit
+from tuner.support.close_at_exit import ClosedAtExit
 from tuner.support.plain_text import describe_error, traceback_of
 from tuner.trial import folder as files
 from tuner.trial.context import TrialContext, current_trial, set_current_trial

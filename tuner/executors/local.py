@@ -16,7 +16,7 @@ from tuner.executors.gpus import GpuChoice, check_per_trial, choose_gpus, gpu_va
 from tuner.executors.leftovers import Leftovers
 from tuner.executors.preload import Backend, Preload
 from tuner.support.by_value import pickled_by_value
-from tuner.support.closing import ClosedAtExit
+from tuner.support.close_at_exit import ClosedAtExit
 from tuner.trial import orphans, system
 from tuner.trial.forkclient import ForkServer
 from tuner.trial.launch import SpawnLauncher

@@ -10,10 +10,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tuner.finders.finder_study import FinderPlace
     from tuner.finders.lr import LRFinder
     from tuner.finders.optimizer import OptFinder
     from tuner.finders.parallel import ParallelFinder
-    from tuner.finders.study import FinderPlace
 
 __all__ = ["FinderPlace", "LRFinder", "OptFinder", "ParallelFinder"]
 

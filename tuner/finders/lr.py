@@ -6,11 +6,11 @@ from typing import Any
 from note_rl.settings import RolloutSettings
 from tuner.errors import UserError
 from tuner.finders import plots
-from tuner.finders.arguments import check_call, shared_by, train_options_of
-from tuner.finders.learning_rate.curves import Suggestion, normalised
+from tuner.finders.find_arguments import check_call, shared_by, train_options_of
+from tuner.finders.finder_study import FinderPlace
+from tuner.finders.learning_rate.loss_curves import Suggestion, normalised
 from tuner.finders.learning_rate.search import RateSearch, chosen_mode, search_rates
 from tuner.finders.learning_rate.tests import RateSettings
-from tuner.finders.study import FinderPlace
 from tuner.finders.subjects import live_subject
 
 _SEARCH = ("num_seeds", "num_rates", "seed", "skip_begin", "skip_end", "group")

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from note_rl.optimizers.optimizer_recipe import recipe_of
 from note_rl.optimizers.rates import Rates
-from note_rl.optimizers.recipe import recipe_of
 from tuner.errors import UserError
-from tuner.finders.arguments import check_call, shared_by, train_options_of
 from tuner.finders.comparison.candidates import CandidateBudget, Metric
-from tuner.finders.comparison.comparison import (
+from tuner.finders.comparison.comparison_study import (
     ComparisonPlots,
     ComparisonResult,
     ComparisonSettings,
@@ -18,7 +17,8 @@ from tuner.finders.comparison.comparison import (
 )
 from tuner.finders.comparison.rate_trials import RateCandidate, run_at_best_rates
 from tuner.finders.comparison.verdicts import Comparison
-from tuner.finders.study import FinderPlace
+from tuner.finders.find_arguments import check_call, shared_by, train_options_of
+from tuner.finders.finder_study import FinderPlace
 from tuner.finders.subjects import LiveSubject, live_subject
 from tuner.support.names import did_you_mean
 

@@ -5,9 +5,8 @@ from typing import Any
 
 from note_rl.errors import SettingsError
 from tuner.errors import UserError
-from tuner.finders.arguments import check_call, shared_by, train_options_of
 from tuner.finders.comparison.candidates import CandidateBudget
-from tuner.finders.comparison.comparison import (
+from tuner.finders.comparison.comparison_study import (
     ComparisonPlots,
     ComparisonResult,
     ComparisonSettings,
@@ -16,9 +15,10 @@ from tuner.finders.comparison.comparison import (
     run_comparison,
 )
 from tuner.finders.comparison.verdicts import Comparison
-from tuner.finders.study import FinderPlace
+from tuner.finders.find_arguments import check_call, shared_by, train_options_of
+from tuner.finders.finder_study import FinderPlace
 from tuner.finders.subjects import live_subject
-from tuner.results.wording import join_words
+from tuner.results.number_format import join_words
 from tuner.support.names import did_you_mean
 
 _OF_THE_LOSS = ("gamma", "clip", "clip_value", "entropy_coef", "value_coef", "reward_scale", "alpha", "temperature")

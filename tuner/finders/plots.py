@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from note_rl.training.plotting import figure_of, show_or_save
+from note_rl.training.curve_plots import figure_of, show_or_save
 from tuner.errors import UserError
 from tuner.finders.comparison.verdicts import Comparison
-from tuner.finders.learning_rate.curves import FloatArray, moving_mean, smooth_loss
+from tuner.finders.learning_rate.loss_curves import FloatArray, moving_mean, smooth_loss
 from tuner.finders.learning_rate.range_test import KL_TARGET
 from tuner.finders.learning_rate.search import RateSearch
 

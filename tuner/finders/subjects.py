@@ -12,14 +12,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from note_rl.collect.recipe import Rebuildable, Recipe, plain_attributes
-from note_rl.collect.workers.pickling import pickled, pickled_recipe
+from note_rl.collect.agent_recipe import Rebuildable, Recipe, plain_attributes
+from note_rl.collect.workers.worker_pickling import pickled, pickled_recipe
 from note_rl.errors import SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE
+from note_rl.optimizers.optimizer_recipe import OptimizerRecipe, recipes_of
 from note_rl.optimizers.rates import Rates
-from note_rl.optimizers.recipe import OptimizerRecipe, recipes_of
 from note_rl.seeding import seed_everything
-from tuner.config.composing import RunConfig
+from tuner.config.composition import RunConfig
 from tuner.executors.preload import Backend
 from tuner.runs.build import build_run
 from tuner.runs.checkpoints import take_weights

@@ -1,7 +1,7 @@
 """What a study looks like: in the terminal while it runs and when it is done, and as a page to keep."""
 
 from tuner.reporting.page import write_page
-from tuner.reporting.progress import RunningRun, Schedule, StudyProgress, StudyTally
+from tuner.reporting.study_progress import RunningRun, Schedule, StudyProgress, StudyTally
 from tuner.reporting.terminal import FinalTable, LiveTable
 
 __all__ = [

@@ -4,13 +4,13 @@ import importlib
 from pathlib import Path
 from typing import Any, Final
 
-from note_rl.support.files import atomic_target
+from note_rl.support.atomic_files import atomic_target
 from tuner.errors import UserError
 from tuner.reporting.elements import figure
-from tuner.reporting.figures.curves import Chart, chart_figure
+from tuner.reporting.figures.curve_figures import Chart, chart_figure
 from tuner.reporting.markup import tag
 from tuner.reporting.page import document
-from tuner.support.files import atomic_write
+from tuner.support.text_files import atomic_write
 
 _NEEDED: Final = {".png": ("matplotlib", "plot"), ".svg": ("matplotlib", "plot"), ".html": ("plotly", "report")}
 """By suffix, a package and the extra that brings it."""

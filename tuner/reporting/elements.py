@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tuner.reporting.markup import Html, tag
+from tuner.results.number_format import format_number, format_value
 from tuner.results.records import Scalar
-from tuner.results.wording import format_number, format_value
 
 
 def section(name: str, title: str, *content: str) -> Html:

@@ -15,8 +15,8 @@ from tuner.reporting.features import InReporting
 from tuner.results.features import chosen
 from tuner.results.findings import estimate
 from tuner.results.insights.targets import reached_in_words, targets_of
+from tuner.results.number_format import describe_params, format_number, format_value, join_words, short_names
 from tuner.results.records import CONFIRM, RACE, TEST, RunRecord, StudySummary
-from tuner.results.wording import describe_params, format_number, format_value, join_words, short_names
 
 TOP = 10
 

@@ -8,22 +8,22 @@ from typing import Final
 
 from tuner.errors import UserError
 from tuner.features import parts
-from tuner.reporting.embedding import as_packed_script, as_script_data, packed_figures
 from tuner.reporting.features import InReporting
-from tuner.reporting.figures import parameters as parameter_figures
+from tuner.reporting.figures import parameter_effects as parameter_figures
 from tuner.reporting.figures import scores as figures
-from tuner.reporting.figures import study as study_figures
+from tuner.reporting.figures import study_figures as study_figures
 from tuner.reporting.markup import Html, join, tag
-from tuner.reporting.sections import effort as effort_sections
+from tuner.reporting.page_data import as_packed_script, as_script_data, packed_figures
+from tuner.reporting.sections import cost as effort_sections
+from tuner.reporting.sections import outcome as sections
 from tuner.reporting.sections import parameters as parameter_sections
-from tuner.reporting.sections import results as sections
 from tuner.results.columns import trials_csv
 from tuner.results.findings import Verdict
+from tuner.results.number_format import describe_subject
 from tuner.results.records import StudySummary
 from tuner.results.summary_json import summary_to_json
 from tuner.results.verdict import verdict
-from tuner.results.wording import describe_subject
-from tuner.support.files import atomic_write
+from tuner.support.text_files import atomic_write
 from tuner.trial.messages import JsonDict
 
 PAGE_FILE: Final = "report.html"

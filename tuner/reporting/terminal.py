@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tuner.reporting.final import FinalTable
-from tuner.reporting.progress import RunningRun, StudyProgress
-from tuner.results.wording import format_number, format_seconds
+from tuner.reporting.study_progress import RunningRun, StudyProgress
+from tuner.results.number_format import format_number, format_seconds
 from tuner.support.console import PlainConsole
 
 __all__ = ["FinalTable", "LiveTable", "progress_line", "render_progress"]

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tuner.results.number_format import format_alike, format_number, format_signed
 from tuner.results.statistics import bootstrap_interval, iqm
-from tuner.results.wording import format_alike, format_number, format_signed
 
 MIN_SCORES_FOR_INTERVAL = 5
 """With fewer the bootstrap interval is far too narrow to mean 95 %: the points are shown instead."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tuner.config.paths import flatten
-from tuner.results.wording import format_value, short_names
+from tuner.results.number_format import format_value, short_names
 
 _NOT_COMPARED: Final = ("seed", "tracker", "checkpoint", "trust", "resume", "backend.device")
 """What does not make another configuration of a run."""

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from note_rl.support.formats import marked, split_mark, why_unreadable
-from tuner.results.encoding import decoded, encoded, json_lines
 from tuner.results.features import all_facts
+from tuner.results.json_values import decoded, encoded, json_lines
 from tuner.results.records import (
     Descent,
     Importances,

@@ -1,8 +1,8 @@
 """The verdict on a Hydra sweep: each job ran once, so nothing is known of its noise, and the best one is flattered."""
 
 from tuner.results.findings import Finding, Verdict
+from tuner.results.number_format import describe_params, format_number, join_words
 from tuner.results.records import SCREEN, StudySummary
-from tuner.results.wording import describe_params, format_number, join_words
 
 
 def sweep_verdict(summary: StudySummary) -> Verdict:

@@ -14,11 +14,11 @@ from tuner.results.findings import MIN_SCORES_FOR_INTERVAL, Estimate, Finding, V
 from tuner.results.insights import targets
 from tuner.results.insights.differences import difference_of, scores_of
 from tuner.results.insights.failures import failed_tests, kinds_of
-from tuner.results.insights.noise import Noise, seed_noise
+from tuner.results.insights.winner_ties import Noise, seed_noise
+from tuner.results.number_format import counted, describe_params, format_number, format_signed, join_words
 from tuner.results.records import CONFIRM, RACE, TEST, StudySummary
 from tuner.results.statistics import probability_of_improvement
 from tuner.results.sweep_verdict import sweep_verdict
-from tuner.results.wording import counted, describe_params, format_number, format_signed, join_words
 from tuner.trial.messages import Outcome
 
 _PARTS = {

@@ -19,20 +19,20 @@ from note_rl.environments import EnvFactory, flat_observations, for_evaluation
 from note_rl.environments.normalise import ObservationNormaliser
 from note_rl.errors import EnvironmentMismatchError, NoteRLError, say_once
 from note_rl.learners.base import Learner
-from note_rl.learners.exporting import ExportedPolicy, ExportFormat
+from note_rl.learners.policy_function import ExportedPolicy, ExportFormat
 from note_rl.policy import Policy
 from note_rl.seeding import seed_everything
 from note_rl.settings import Distributed, Settings
 from note_rl.training.film import FilmFile
 from note_rl.types import Evaluation, TrainResult
-from tuner.config.composing import BackendConfig, RunConfig
-from tuner.config.networks import Networks
+from tuner.config.composition import BackendConfig, RunConfig
+from tuner.config.network_section import Networks
 from tuner.config.vocabulary import about_part, speaking_of_settings
 from tuner.errors import UserError
 from tuner.runs.devices import check_backend, device_of
+from tuner.runs.effective_config import used_config
+from tuner.runs.environment_probe import first_observation, in_short
 from tuner.runs.quiet import quiet_import
-from tuner.runs.readback import used_config
-from tuner.runs.trying import first_observation, in_short
 from tuner.trial.messages import JsonDict
 
 _log = logging.getLogger(__name__)
@@ -51,11 +51,11 @@ class TrainableAgent(Protocol):
 
     @property
     def decisions(self) -> list[Any]:
-        """See `note_rl.training.adjusting.Adjustable`."""
+        """See `note_rl.training.adjust_methods.Adjustable`."""
 
     @property
     def adapted_schedule(self) -> Mapping[str, list[list[float]]]:
-        """See `note_rl.training.adjusting.Adjustable`."""
+        """See `note_rl.training.adjust_methods.Adjustable`."""
 
     def train(
         self, *, optimizer: Any, total_steps: int, callbacks: Any, jit_compile: bool | str, p: int
@@ -149,7 +149,7 @@ class BuiltRun:
 
 @dataclass(frozen=True)
 class Sharing:
-    """With whom a run shares its gradient steps; see `tuner.runs.together`.
+    """With whom a run shares its gradient steps; see `tuner.runs.run_strategy`.
 
     Attributes:
         arguments: Of distributed_training(); none: it is train() that is called.

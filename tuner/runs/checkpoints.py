@@ -9,7 +9,7 @@ from note_rl.training.checkpoint import read_checkpoint
 from note_rl.training.persistence import restore_param
 from note_rl.types import Evaluation
 from tuner.errors import UserError
-from tuner.runs.adaptation import write_adaptation
+from tuner.runs.adaptation_log import write_adaptation
 from tuner.runs.build import BuiltRun, TrainableAgent
 from tuner.runs.clock import TrainingClock
 from tuner.support.interrupts import unbroken

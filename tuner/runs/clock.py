@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 
-from tuner.support.files import atomic_write, read_by_steps
+from tuner.support.text_files import atomic_write, read_by_steps
 from tuner.trial.folder import read_times
 
 _ON_GRID = 1e-9

@@ -3,7 +3,7 @@
 import importlib
 
 from note_rl.settings import Distributed
-from tuner.config.composing import BackendConfig
+from tuner.config.composition import BackendConfig
 from tuner.errors import UserError
 from tuner.runs.quiet import quiet_import
 

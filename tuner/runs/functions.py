@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tuner.config.composing import CheckpointConfig, EvaluationConfig, TrainingConfig
+from tuner.config.composition import CheckpointConfig, EvaluationConfig, TrainingConfig
 from tuner.errors import UserError
 from tuner.results.objective import STEP_TOLERANCE
 from tuner.runs.build import build_function
@@ -25,7 +25,7 @@ from tuner.trial.reporter import Reporter
 ENTRY = "tuner.runs.functions:run_trial"
 """What a trial process calls."""
 
-_CHECKED_HERE = ("tuner.simulator.", "tuner.runs.drifting.")
+_CHECKED_HERE = ("tuner.simulator.", "tuner.runs.drift_simulator.")
 
 
 def is_function(config: Mapping[str, Any]) -> bool:

@@ -8,11 +8,11 @@ from note_rl.agents.shared.architecture import Architecture
 from note_rl.agents.shared.encoders import encoded_plan
 from note_rl.agents.shared.spaces import image_shape, looks_like_an_image
 from note_rl.environments.frames import stacked_shape
-from note_rl.environments.packing import observed_shape
+from note_rl.environments.observation_packing import observed_shape
 from note_rl.errors import SettingsError
 from note_rl.learners.declarations import Declared
-from tuner.config.composing import HYDRA_KEYS, RunConfig
-from tuner.config.networks import Networks
+from tuner.config.composition import HYDRA_KEYS, RunConfig
+from tuner.config.network_section import Networks
 from tuner.config.signatures import signature_of
 from tuner.config.vocabulary import about_part
 from tuner.errors import UserError

@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from note_rl.collect.predicting import Predictor
+from note_rl.collect.predictor import Predictor
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.types import Array
 from tuner.errors import UserError

@@ -1,7 +1,7 @@
 """Entry of the process that a study starts first: does everything fit together, and what does a random policy score?"""
 
 from note_rl.collect.evaluation import random_policy_returns
-from tuner.config.composing import RunConfig
+from tuner.config.composition import RunConfig
 from tuner.runs.build import build_distributed, build_run
 from tuner.runs.checkpoints import take_weights
 from tuner.runs.devices import check_devices

@@ -10,11 +10,11 @@ from typing import Final
 
 from note_rl.support.formats import marked
 from tuner.errors import UserError
-from tuner.runs.progress import Progress
-from tuner.runs.stopping import StopRequest
+from tuner.runs.progress_bar import Progress
+from tuner.runs.stop_signals import StopRequest
 from tuner.runs.training import EVALUATION_METRIC, TrainOutcome
-from tuner.support.files import atomic_write, open_to_append, parse_json, sweep_unfinished
 from tuner.support.interrupts import unbroken
+from tuner.support.text_files import atomic_write, open_to_append, parse_json, sweep_unfinished
 from tuner.trackers.base import RunInfo, RunTracker, Tracker
 from tuner.trackers.history import HistoryTracker
 from tuner.trial.folder import (

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import UserError
-from tuner.runs.folders import written_config
 from tuner.runs.recorder import report_row
-from tuner.support.files import parse_json
+from tuner.runs.run_folders import written_config
+from tuner.support.text_files import parse_json
 from tuner.trackers.base import RunInfo, Tracker
 from tuner.trackers.jsonl import SUMMARY_FILE, read_metrics
 from tuner.trial.folder import read_trial

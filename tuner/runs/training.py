@@ -14,16 +14,16 @@ from note_rl.seeding import integer
 from note_rl.training.callbacks import Callback, Logs
 from note_rl.training.counts import reported_by
 from note_rl.types import TrainResult
-from tuner.config.composing import RunConfig
+from tuner.config.composition import RunConfig
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
 from tuner.results.objective import missing_points
-from tuner.runs.acting import acting_by, checking
 from tuner.runs.build import BuiltRun, build_distributed, build_run
 from tuner.runs.checkpoints import BestWeights, Checkpoint, EpisodeLog, take_weights
-from tuner.runs.places import EvaluationPlaces
-from tuner.runs.threads import few_threads
-from tuner.runs.together import role_of, together
+from tuner.runs.evaluation_policy import acting_by, checking
+from tuner.runs.evaluation_steps import EvaluationPlaces
+from tuner.runs.run_strategy import role_of, together
+from tuner.runs.run_threads import few_threads
 from tuner.trial.context import TrialContext
 from tuner.trial.folder import BEST_FILE, CHECKPOINT_FILE
 from tuner.trial.messages import Outcome, TrialInterrupted

@@ -4,12 +4,12 @@ With `tuner.study.space.space` the only home of optuna.
 """
 
 from tuner.study.definition import StudyDefinition
-from tuner.study.errors import StudyError, StudyStopped
 from tuner.study.runner import StudyRunner
 from tuner.study.storage.store import StudyStore, quiet_optuna
+from tuner.study.study_errors import StudyError, StudyStopped
 from tuner.study.summary import Winner, find_winner, home_of, own_home, recorded_home, summarise
-from tuner.study.watching.listener import Listeners, StudyListener
 from tuner.study.watching.notes import fill_dashboard, fill_in_missing
+from tuner.study.watching.study_listener import Listeners, StudyListener
 
 __all__ = [
     "Listeners",

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 from tuner.errors import UserError
 from tuner.results.insights.effort import used_share
+from tuner.results.number_format import format_seconds
 from tuner.results.protocol import plan_stages
 from tuner.results.records import SCREEN, RunRecord
-from tuner.results.wording import format_seconds
 from tuner.study.definition import StudyDefinition
 
 

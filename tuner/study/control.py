@@ -14,8 +14,8 @@ from types import FrameType
 from typing import Protocol
 
 from tuner.errors import UserError
-from tuner.support.files import sweep_unfinished
 from tuner.support.interrupts import EXIT_INTERRUPTED
+from tuner.support.text_files import sweep_unfinished
 
 LOCK_FILE = "controller.lock"
 LAST_RESORT_S = 5.0

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from tuner.errors import UserError
 from tuner.results.features import check_settings
+from tuner.results.number_format import describe_subject, join_words
 from tuner.results.objective import SECONDS, Metric, make_metric, make_others, missing_points
 from tuner.results.protocol import StudySettings
 from tuner.results.records import SCREEN, Objective, RunRecord, Scalar
-from tuner.results.wording import describe_subject, join_words
-from tuner.study.schedules import Schedule, as_setting
+from tuner.study.schedule_text import Schedule, as_setting
 from tuner.study.space.space import Space
 from tuner.trial.messages import JsonDict
 

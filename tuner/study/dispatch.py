@@ -8,17 +8,17 @@ from typing import Protocol
 
 from tuner.config.trust import remember
 from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported, TrialStarted
+from tuner.results.number_format import counted
 from tuner.results.records import RunRecord
-from tuner.results.wording import counted
 from tuner.study.control import Interrupts, archive
 from tuner.study.end_rules import EndRules
-from tuner.study.errors import StudyError, StudyStopped
 from tuner.study.guard import Guard
 from tuner.study.run_checks import is_of, likely_cause
 from tuner.study.run_registry import Run, RunEnd, RunRegistry
 from tuner.study.storage.disk import ended_by_full_disk
-from tuner.study.watching.listener import StudyListener
-from tuner.support.files import sweep_unfinished
+from tuner.study.study_errors import StudyError, StudyStopped
+from tuner.study.watching.study_listener import StudyListener
+from tuner.support.text_files import sweep_unfinished
 from tuner.trial import folder as files
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec, Verdict
 

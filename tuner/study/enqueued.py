@@ -6,9 +6,9 @@ import optuna
 from optuna.trial import TrialState
 
 from tuner.study.optuna_internals import enqueued_params
-from tuner.study.sampling.vetting import why_not_drawn
+from tuner.study.sampling.stored_values import why_not_drawn
 from tuner.study.space.space import Space
-from tuner.study.storage.reading import ENDING_ATTRIBUTE, OUTCOME_ATTRIBUTE, packed_curve
+from tuner.study.storage.trial_records import ENDING_ATTRIBUTE, OUTCOME_ATTRIBUTE, packed_curve
 from tuner.trial.messages import Outcome
 
 _log = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ from tuner.results.objective import Rescale, as_it_is
 from tuner.results.records import SCREEN, Descent, RunRecord
 from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.dispatch import Stage
-from tuner.study.errors import StudyError
 from tuner.study.run_registry import Run, RunRegistry
-from tuner.study.watching.listener import StudyListener
+from tuner.study.study_errors import StudyError
+from tuner.study.watching.study_listener import StudyListener
 from tuner.trackers.base import RunInfo
 from tuner.trial.messages import JsonDict
 

@@ -7,18 +7,18 @@ from statistics import median
 
 from tuner.executors.base import Seats
 from tuner.features import parts
+from tuner.results.number_format import format_number, format_seconds, join_words
 from tuner.results.protocol import StagePlan, StudySettings, plan_stages
 from tuner.results.records import CONFIRM, RACE, SCREEN, TEST
-from tuner.results.wording import format_number, format_seconds, join_words
 from tuner.study.budget import affordable_trials, seconds_too_many
 from tuner.study.definition import StudyDefinition
 from tuner.study.features import InStudy, first_stage, why_unpruned
-from tuner.study.space.describing import describe_values
+from tuner.study.space.parameter_text import describe_values
 from tuner.study.space.space import Space
 from tuner.study.storage import store as attributes
-from tuner.study.storage.reading import read_records
 from tuner.study.storage.store import StudyStore, describe
-from tuner.support.columns import in_columns
+from tuner.study.storage.trial_records import read_records
+from tuner.support.help_columns import in_columns
 
 _WIDTH_OF_COUNTS = 11
 _LEAST_NAMED_S = 0.05

@@ -19,8 +19,8 @@ from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import LARGEST_NUMBER, Candidate, StudyDefinition
 from tuner.study.enqueued import admits
 from tuner.study.optuna_internals import ask_anew, begin_loop, enqueued_params, handle_of, is_stopped, suggest
-from tuner.study.sampling.vetting import check_values, sound_schedule
-from tuner.study.storage.reading import (
+from tuner.study.sampling.stored_values import check_values, sound_schedule
+from tuner.study.storage.trial_records import (
     ATTEMPTS_ATTRIBUTE,
     ENDING_ATTRIBUTE,
     OUTCOME_ATTRIBUTE,

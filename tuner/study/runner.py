@@ -12,6 +12,7 @@ from optuna.samplers import TPESampler
 from tuner.executors.base import Executor
 from tuner.features import parts
 from tuner.results.features import all_stages, stages_behind
+from tuner.results.number_format import counted
 from tuner.results.objective import Rescale, as_it_is
 from tuner.results.protocol import stage_seeds
 from tuner.results.records import (
@@ -29,27 +30,26 @@ from tuner.results.selection import (
     rank_entrants,
     survivors,
 )
-from tuner.results.wording import counted
 from tuner.study.budget import Allowance
 from tuner.study.control import Interrupts, archive, sole_controller
 from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.dispatch import Dispatcher, Stage
 from tuner.study.end_rules import TrialEndRules
-from tuner.study.errors import StudyError
 from tuner.study.features import Bench, InStudy, Selection, check_definition, rescale_of, why_unpruned
 from tuner.study.guard import further_trials
-from tuner.study.probing import PROBE, run_probe
 from tuner.study.run_registry import RunRegistry, ScreenRegistry, SeedRegistry
 from tuner.study.sampling.pruning import RungJudge, decisions_from_json, decisions_to_json, describe_decisions
-from tuner.study.sampling.samplers import SamplerFactory, make_sampler, num_distinct
+from tuner.study.sampling.sampler_factory import SamplerFactory, make_sampler, num_distinct
 from tuner.study.score_checks import check_scores
 from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import Ownership, refuse_another
-from tuner.study.storage.reading import read_records
 from tuner.study.storage.retries import STORAGE_ERRORS, StorageLostError, explained
 from tuner.study.storage.store import StudyStore, begin_or_continue, describe, name_objectives
+from tuner.study.storage.trial_records import read_records
+from tuner.study.study_errors import StudyError
+from tuner.study.study_probe import PROBE, run_probe
 from tuner.study.summary import summarise
-from tuner.study.watching.listener import StudyListener
+from tuner.study.watching.study_listener import StudyListener
 
 
 class StudyRunner:

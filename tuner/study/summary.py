@@ -10,6 +10,7 @@ from optuna.study import StudyDirection
 from tuner.features import parts
 from tuner.results.features import InResults, all_facts
 from tuner.results.insights.effort import used_share
+from tuner.results.number_format import counted, join_words
 from tuner.results.objective import make_metric, make_others
 from tuner.results.records import (
     CONFIRM,
@@ -20,21 +21,20 @@ from tuner.results.records import (
     RunRecord,
     StudySummary,
 )
-from tuner.results.wording import counted, join_words
 from tuner.study.definition import DEFAULT_LABEL
 from tuner.study.features import InStudy, first_stage, rescale_of, why_unpruned
 from tuner.study.importance import PERMUTATIONS, importances, over_time
 from tuner.study.sampling.pruning import decisions_from_json, describe_decisions
-from tuner.study.schedules import Schedule
+from tuner.study.schedule_text import Schedule
 from tuner.study.score_checks import check_scores
-from tuner.study.space.describing import axis_kind, describe_values
+from tuner.study.space.parameter_text import axis_kind, describe_values
 from tuner.study.storage import store as attributes
 from tuner.study.storage.homes import is_home
 from tuner.study.storage.ownership import OWNER
-from tuner.study.storage.reading import RUN_ATTRIBUTE, START_ATTRIBUTE, read_records
 from tuner.study.storage.store import StudyStore
+from tuner.study.storage.trial_records import RUN_ATTRIBUTE, START_ATTRIBUTE, read_records
 from tuner.study.sweep.job_registry import other_objectives
-from tuner.study.sweep.study import SWEEP_FOLDER, best_jobs, home_of_sweep
+from tuner.study.sweep.sweep_study import SWEEP_FOLDER, best_jobs, home_of_sweep
 from tuner.trial.messages import JsonDict
 
 NOT_REPEATABLE = "With several at a time the order of their ends, and so the search, is not exactly repeatable."

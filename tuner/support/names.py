@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from note_rl.support.spelling import nearest
+from note_rl.support.near_names import nearest
 
 _OF_A_FOLDER: Final = re.compile(r"\w[\w.-]*")
 _MOST_LISTED: Final = 12

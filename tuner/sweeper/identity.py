@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from omegaconf import DictConfig, OmegaConf
 
 from tuner.config.paths import flatten
-from tuner.sweeper.job import HydraApp, own_part
+from tuner.sweeper.hydra_job import HydraApp, own_part
 from tuner.sweeper.own_code import digests_of
 from tuner.trial.messages import JsonDict
 

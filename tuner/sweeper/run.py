@@ -15,32 +15,32 @@ from typing import Any
 from hydra.core.utils import configure_log
 from hydra.errors import CompactHydraException
 
-from tuner.config.composing import plain_choice
+from tuner.config.composition import plain_choice
 from tuner.config.hydra_internals import MODULES_OF_A_JOB
 from tuner.errors import UserError
 from tuner.executors.base import Executor
-from tuner.executors.building import make_executor
+from tuner.executors.executor_factory import make_executor
 from tuner.executors.preload import Preload
 from tuner.reporting.page import write_page
 from tuner.results.insights.failures import failed_runs
 from tuner.results.records import StudySummary
 from tuner.study import StudyStopped, StudyStore, fill_dashboard, home_of, summarise
 from tuner.study.guard import further_trials
-from tuner.study.sweep.choosing import named_study, unnamed_study
-from tuner.study.sweep.inputs import InputsListener, what_is_kept
-from tuner.study.sweep.study import SweepRunner
+from tuner.study.sweep.kept_inputs import InputsListener, what_is_kept
+from tuner.study.sweep.study_choice import named_study, unnamed_study
+from tuner.study.sweep.sweep_study import SweepRunner
 from tuner.support.interrupts import EXIT_INTERRUPTED
-from tuner.sweeper.job import HydraApp
-from tuner.sweeper.listener import SweepListeners, SweepLog
-from tuner.sweeper.planning import PlannedSweep, plan_sweep
-from tuner.sweeper.results import results_of
-from tuner.sweeper.settings import in_own_words, translate
-from tuner.sweeper.tracking import tracking
+from tuner.sweeper.hydra_job import HydraApp
+from tuner.sweeper.optimization_results import results_of
+from tuner.sweeper.sweep_log import SweepListeners, SweepLog
+from tuner.sweeper.sweep_plan import PlannedSweep, plan_sweep
+from tuner.sweeper.sweep_tracking import tracking
+from tuner.sweeper.sweeper_settings import in_own_words, translate
 from tuner.trial.messages import JsonDict
 
 _log = logging.getLogger(__name__)
 
-_PRELOAD = ("numpy", *MODULES_OF_A_JOB, "tuner.sweeper.job")
+_PRELOAD = ("numpy", *MODULES_OF_A_JOB, "tuner.sweeper.hydra_job")
 _SAFE_TO_PRELOAD = ("torch", "torch._dynamo", "tensorflow", "keras", "gymnasium", "pandas", "sklearn")
 """Slow to import, and without threads of their own: the fork server may have them if the application does."""
 

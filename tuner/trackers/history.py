@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from types import ModuleType
 
-from note_rl.support.files import atomic_target
+from note_rl.support.atomic_files import atomic_target
 from tuner.errors import UserError
 from tuner.support.interrupts import unbroken
 

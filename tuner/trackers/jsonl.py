@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from tuner.support.files import atomic_write, open_to_append, parse_json
+from tuner.support.text_files import atomic_write, open_to_append, parse_json
 from tuner.trackers.base import RunInfo, Table
 from tuner.trial.folder import METRICS_FILE, append_line, cut_torn_tail
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic
 from typing import NoReturn
 
-from tuner.support.files import open_to_append
+from tuner.support.text_files import open_to_append
 from tuner.trial import folder as files
 from tuner.trial.messages import (
     Alive,

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import UserError
-from tuner.support.files import atomic_write, sweep_unfinished
 from tuner.support.plain_text import MAX_REASON, plain
+from tuner.support.text_files import atomic_write, sweep_unfinished
 from tuner.trial import orphans, system
 from tuner.trial.foreign import build, parse_object, read_file
 from tuner.trial.messages import OUTPUT_FILE as OUTPUT_FILE

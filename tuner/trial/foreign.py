@@ -12,8 +12,8 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin
 
 from note_rl.support.formats import split_mark, why_unreadable
-from tuner.support.files import parse_json
 from tuner.support.plain_text import printable
+from tuner.support.text_files import parse_json
 
 _T = TypeVar("_T")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tuner.support.files import open_to_append
+from tuner.support.text_files import open_to_append
 from tuner.trial import folder as files
 from tuner.trial import system
 

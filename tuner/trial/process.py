@@ -6,7 +6,7 @@ after each round of the selector the caller calls `advance`.
 
 Three things go on side by side, each with states of its own: the `Life` of the child, here; whose `Turn` it is in the
 dialogue (`tuner.trial.dialogue`); and the `Step` that is due if this side has decided to end the child
-(`tuner.trial.ending`).
+(`tuner.trial.child_end`).
 """
 
 import logging
@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from tuner.support.files import sweep_unfinished
+from tuner.support.text_files import sweep_unfinished
 from tuner.trial import folder as files
 from tuner.trial import system
+from tuner.trial.child_end import Ending, Step, judge
 from tuner.trial.dialogue import Dialogue, Turn
-from tuner.trial.ending import Ending, Step, judge
 from tuner.trial.launch import Launcher, module_path
 from tuner.trial.messages import Limits, Message, Outcome, TrialResult, TrialSpec, Verdict
 from tuner.trial.wire import Launch

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 from tuner.errors import UserError
-from tuner.support.files import open_to_append
 from tuner.support.plain_text import describe_error, message_of, traceback_of
+from tuner.support.text_files import open_to_append
 from tuner.trial import folder as files
 from tuner.trial import orphans
+from tuner.trial.child_end import EXIT_FAILED
 from tuner.trial.context import ControllerConnection, TrialContext, current_trial, set_current_trial
-from tuner.trial.ending import EXIT_FAILED
 from tuner.trial.messages import Outcome, Refused, Started, TrialInterrupted, TrialResult, TrialSpec
 from tuner.trial.wire import Launch
 

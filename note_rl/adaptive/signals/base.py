@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from note_rl.adaptive.health import Health, Target, skipped
-from note_rl.adaptive.smoothing import RunningMean
+from note_rl.adaptive.running_means import RunningMean
 from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
 from note_rl.replay.experience import Experience

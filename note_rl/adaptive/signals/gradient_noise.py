@@ -8,7 +8,7 @@ from typing import Any
 from note_rl.adaptive.health import Health, Target, skipped
 from note_rl.adaptive.noise_scale import NoiseScale
 from note_rl.adaptive.signals.base import TINY, Signal, TrainingView
-from note_rl.learners.gradient_noise import NoiseMoments
+from note_rl.learners.batch_noise_scale import NoiseMoments
 from note_rl.settings.experience import RolloutSettings
 from note_rl.settings.signals import register
 from note_rl.types import FloatArray, Sample

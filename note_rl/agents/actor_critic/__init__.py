@@ -4,7 +4,7 @@ from dataclasses import InitVar
 
 from note_rl.agents.shared import MakeNetwork, PolicySettings
 from note_rl.settings.fields import setting
-from note_rl.support.checking import SHARE, Number, flag
+from note_rl.support.value_kinds import SHARE, Number, flag
 
 
 class ActorCriticSettings(PolicySettings):

@@ -5,7 +5,7 @@ from dataclasses import InitVar
 
 from note_rl.agents.ppo import PPOSettings
 from note_rl.settings.fields import setting
-from note_rl.support.checking import NOT_NEGATIVE, width_or_widths
+from note_rl.support.value_kinds import NOT_NEGATIVE, width_or_widths
 
 
 class GAILSettings(PPOSettings):

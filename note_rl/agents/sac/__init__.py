@@ -5,7 +5,7 @@ from dataclasses import InitVar
 
 from note_rl.agents.shared import BoundedSettings
 from note_rl.settings.fields import setting
-from note_rl.support.checking import POSITIVE, Number
+from note_rl.support.value_kinds import POSITIVE, Number
 
 
 class SACSettings(BoundedSettings):

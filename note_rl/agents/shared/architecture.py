@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
-from note_rl.agents.shared.layers import (
+from note_rl.agents.shared.layer_kinds import (
     ACTIVATION,
     GAIN,
     INITIALIZER,
@@ -24,7 +24,7 @@ from note_rl.agents.shared.spaces import channels_last
 from note_rl.environments.frames import channels_first
 from note_rl.errors import SettingsError
 from note_rl.settings.fields import check_fields, documented, setting
-from note_rl.support.checking import flag, widths
+from note_rl.support.value_kinds import flag, widths
 from note_rl.wording import SettingName, out_of_range
 
 _HEAD_TEXT = "What follows the trunk, as {layers: [...], initializer: ..., gain: ...}: layers, and the output layer's."
@@ -74,7 +74,7 @@ class Architecture:
     """
 
     layers: Sequence[Any] = setting(
-        (), text="Of the trunk, in their order: objects, or as `note_rl.agents.shared.layers` says."
+        (), text="Of the trunk, in their order: objects, or as `note_rl.agents.shared.layer_kinds` says."
     )
     hidden_sizes: Sequence[int] = setting(
         (), widths, text="Widths of dense layers behind those of `layers`, where these have no dense ones."

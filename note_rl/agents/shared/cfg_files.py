@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from note_rl.agents.shared.layers import LAYERS, Dense, Layer, instead, parse_layers
+from note_rl.agents.shared.layer_kinds import LAYERS, Dense, Layer, instead, parse_layers
 from note_rl.errors import SettingsError
 
 _SECTIONS: Mapping[str, type[Layer]] = {

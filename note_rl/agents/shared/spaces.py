@@ -10,10 +10,10 @@ from gymnasium import spaces
 
 from note_rl.environments import Env, EnvLike, as_factory, bounded_actions, flat_observations, num_discrete_actions
 from note_rl.environments.frames import FEWEST_PIXELS, channels_first, stacked_shape
-from note_rl.environments.packing import observed_shape
+from note_rl.environments.observation_packing import observed_shape
 from note_rl.errors import EnvironmentMismatchError, say_once
-from note_rl.support.checking import Count
 from note_rl.support.precision import in_single_precision
+from note_rl.support.value_kinds import Count
 from note_rl.types import FloatArray
 from note_rl.wording import choice
 

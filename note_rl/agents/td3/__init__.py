@@ -2,7 +2,7 @@
 
 from note_rl.agents.ddpg import DDPGSettings
 from note_rl.settings.fields import setting
-from note_rl.support.checking import NOT_NEGATIVE
+from note_rl.support.value_kinds import NOT_NEGATIVE
 
 
 class TD3Settings(DDPGSettings):

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from note_rl.collect.workers.messages import WorkerConfig
-from note_rl.collect.workers.parameters import SharedParameters
-from note_rl.collect.workers.pickling import pickled, pickled_environments, pickled_policy, pickled_recipe
+from note_rl.collect.workers.shared_parameters import SharedParameters
+from note_rl.collect.workers.worker_messages import WorkerConfig
+from note_rl.collect.workers.worker_pickling import pickled, pickled_environments, pickled_policy, pickled_recipe
 from note_rl.policy import Policy
 from note_rl.settings import Settings
 from note_rl.types import BEHAVIOUR, Array, under

@@ -8,13 +8,13 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from note_rl.adaptive.scheduled import ADAPTABLE, numbers_of
-from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.base import Collecting
+from note_rl.collect.policy_runner import PolicyRunner
 from note_rl.collect.workers.configs import WorkerPlan
-from note_rl.collect.workers.parameters import SharedParameters
-from note_rl.collect.workers.running import RunningWorkers
-from note_rl.collect.workers.waiting import WaitingSteps
-from note_rl.collect.workers.worker import count_steps
+from note_rl.collect.workers.environment_worker import count_steps
+from note_rl.collect.workers.prefetched_steps import WaitingSteps
+from note_rl.collect.workers.shared_parameters import SharedParameters
+from note_rl.collect.workers.worker_group import RunningWorkers
 from note_rl.environments import VectorEnvironment, check_listed, make_environments
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import CheckpointError, EnvironmentMismatchError, say_once

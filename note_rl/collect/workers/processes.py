@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from note_rl.collect.workers.messages import Failed, WorkerConnection
+from note_rl.collect.workers.worker_messages import Failed, WorkerConnection
 from note_rl.collect.workers.worker_process import Start
 from note_rl.errors import EnvironmentMismatchError, WorkerError
 from note_rl.support.threads import thread_variables

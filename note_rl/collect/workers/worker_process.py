@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from note_rl.collect.workers.messages import Failed, Ready, State, TellState, WorkerConnection, connection_of
+from note_rl.collect.workers.environment_worker import Worker
 from note_rl.collect.workers.shared_memory import Segment
-from note_rl.collect.workers.worker import Worker
+from note_rl.collect.workers.worker_messages import Failed, Ready, State, TellState, WorkerConnection, connection_of
 from note_rl.errors import EnvironmentMismatchError
 
 _GRACE_S = 1.0  # that a worker is left to close its environments when the training process has ended it, or has gone

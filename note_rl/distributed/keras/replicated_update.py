@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import temporary_attributes
-from note_rl.learners.keras.adjusted import Optimizers, in_a_trace
+from note_rl.learners.keras.hyperparameter_override import Optimizers, in_a_trace
 from note_rl.learners.keras.learner import KerasLearner
 from note_rl.learners.keras.snapshot import ParameterSnapshot
 from note_rl.learners.keras.update import CompiledUpdate

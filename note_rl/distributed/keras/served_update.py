@@ -13,7 +13,7 @@ from note_rl.distributed.keras.coordinator import Coordinator
 from note_rl.errors import SettingsError
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import temporary_attributes
-from note_rl.learners.keras.adjusted import Optimizers, in_a_trace
+from note_rl.learners.keras.hyperparameter_override import Optimizers, in_a_trace
 from note_rl.learners.keras.learner import KerasLearner
 from note_rl.learners.keras.snapshot import value_of
 from note_rl.learners.keras.update import CompiledUpdate

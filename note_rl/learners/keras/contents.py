@@ -11,8 +11,8 @@ from typing import Any
 
 from gymnasium import Space
 
-from note_rl.learners.comparing import ABSENT, PLAIN, SameObject
-from note_rl.learners.keras.environments import is_environment
+from note_rl.learners.captured_values import ABSENT, PLAIN, SameObject
+from note_rl.learners.keras.environment_reads import is_environment
 from note_rl.learners.keras.holders import Holder, holder_of, is_of_a_library
 
 _MOST_HOLDERS = 2000

@@ -16,8 +16,8 @@ import keras
 import numpy as np
 from gymnasium import spaces
 
-from note_rl.learners.comparing import ABSENT, PLAIN, is_same
-from note_rl.learners.keras.environments import generators_of
+from note_rl.learners.captured_values import ABSENT, PLAIN, is_same
+from note_rl.learners.keras.environment_reads import generators_of
 from note_rl.learners.keras.keras_internals import has_sublayers
 from note_rl.learners.python_objects import contents_of, names_in
 

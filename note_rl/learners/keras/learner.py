@@ -20,17 +20,15 @@ from note_rl.learners.base import (
     parameter_groups,
     sample_columns,
 )
-from note_rl.learners.checks import NORMALISED_APART, SamplesApart, check_is_a_mean, check_samples_apart
+from note_rl.learners.batch_noise_scale import NoiseMoments
 from note_rl.learners.declarations import is_recurrent, updates_itself
-from note_rl.learners.exporting import ExportedPolicy, RunExported
-from note_rl.learners.gradient_noise import NoiseMoments
-from note_rl.learners.keras.adjusted import Optimizers, numbers_of, with_learning_rates
+from note_rl.learners.keras.custom_update import OwnUpdateStep
+from note_rl.learners.keras.hyperparameter_override import Optimizers, numbers_of, with_learning_rates
 from note_rl.learners.keras.keras_internals import identity, rate_of, variables_of
-from note_rl.learners.keras.layers import numbers_of_layers, set_numbers_of_layers
-from note_rl.learners.keras.measuring import NoiseMeasurements
+from note_rl.learners.keras.layer_numbers import numbers_of_layers, set_numbers_of_layers
+from note_rl.learners.keras.loss_probe import NoiseMeasurements
 from note_rl.learners.keras.methods import TracedMethods
 from note_rl.learners.keras.modes import Modes
-from note_rl.learners.keras.own_updates import OwnUpdateStep
 from note_rl.learners.keras.step import GradientStep, TensorFlowArithmetic
 from note_rl.learners.keras.update import CompiledUpdate
 from note_rl.learners.keras.variables import (
@@ -42,13 +40,15 @@ from note_rl.learners.keras.variables import (
     named_variables,
     optimizer_slots,
 )
+from note_rl.learners.loss_checks import NORMALISED_APART, SamplesApart, check_is_a_mean, check_samples_apart
 from note_rl.learners.losses import Losses
 from note_rl.learners.numpy_policy import Actor
-from note_rl.learners.own_updates import OwnUpdate
 from note_rl.learners.peers import Peers
+from note_rl.learners.policy_function import ExportedPolicy, RunExported
 from note_rl.learners.recurrence import RecurrentState, State, pair_of
 from note_rl.learners.step_way import StepWay
-from note_rl.learners.targets import update_copies
+from note_rl.learners.target_networks import update_copies
+from note_rl.learners.update_contract import OwnUpdate
 from note_rl.settings import Settings
 from note_rl.types import Array, BoolArray, FloatArray, Sample, Update
 
@@ -243,7 +243,7 @@ class KerasLearner:
 
     def export(self, policy: ExportedPolicy, path: Path, file_format: str) -> RunExported:
         """Writes the policy alone; see `Learner.export`."""
-        from note_rl.learners.keras.exporting import exporter
+        from note_rl.learners.keras.policy_export import exporter
 
         with self._modes.evaluating():
             return exporter(file_format)(self.agent, policy, path)

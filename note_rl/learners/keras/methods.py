@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from note_rl.errors import AgentContractError, say_once
 from note_rl.learners.keras.modes import Modes
-from note_rl.learners.keras.tracing import Constants, NotTraceableError
+from note_rl.learners.keras.trace_constants import Constants, NotTraceableError
 from note_rl.learners.keras.xla import needs_autograph
 from note_rl.types import Array, FloatArray
 

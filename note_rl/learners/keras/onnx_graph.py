@@ -13,9 +13,9 @@ import onnx
 import tensorflow as tf
 from onnx import TensorProto, helper, numpy_helper
 
-from note_rl.learners.exporting import ACTION, INPUT, SCORES
 from note_rl.learners.keras.tensorflow_internals import frozen
 from note_rl.learners.onnx_files import OPSET
+from note_rl.learners.policy_function import ACTION, INPUT, SCORES
 from note_rl.types import Array
 
 _IR_VERSION = 9  # of the file, that which came with the operators

@@ -12,14 +12,14 @@ import tensorflow as tf
 from note_rl.errors import AgentContractError, say_once
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import temporary_attributes
-from note_rl.learners.keras.adjusted import Optimizers, in_a_trace
+from note_rl.learners.keras.custom_update import OwnUpdateStep
+from note_rl.learners.keras.hyperparameter_override import Optimizers, in_a_trace
 from note_rl.learners.keras.keras_internals import identity
 from note_rl.learners.keras.modes import Modes
-from note_rl.learners.keras.own_updates import OwnUpdateStep
-from note_rl.learners.keras.packing import PackedFunction, PackedRows, Packing
 from note_rl.learners.keras.snapshot import ParameterSnapshot, value_of
 from note_rl.learners.keras.step import GradientStep
-from note_rl.learners.keras.tracing import Constants, NotTraceableError
+from note_rl.learners.keras.tensor_packing import PackedFunction, PackedRows, Packing
+from note_rl.learners.keras.trace_constants import Constants, NotTraceableError
 from note_rl.learners.keras.variables import named_variables, optimizer_slots
 from note_rl.learners.keras.xla import Compilation, is_on_cpu
 from note_rl.learners.losses import batch_attributes

@@ -12,7 +12,7 @@ import tensorflow as tf
 from note_rl.errors import AgentContractError
 from note_rl.learners.keras.keras_internals import held_by, identity, rate_of
 from note_rl.learners.keras.tensorflow_internals import READS_SEVERAL, read_variables
-from note_rl.learners.keras.tracing import Everything
+from note_rl.learners.keras.trace_constants import Everything
 from note_rl.types import Array
 
 Result = TypeVar("Result")
@@ -152,7 +152,7 @@ _reading: ContextVar[ReadTogether[Any] | None] = ContextVar("reading", default=N
 
 
 class VariablesOf:
-    """The variables of an agent; see `note_rl.learners.targets.Weights`."""
+    """The variables of an agent; see `note_rl.learners.target_networks.Weights`."""
 
     def __init__(self, agent: Any, groups: Sequence[Sequence[Any]]) -> None:
         self._agent = agent

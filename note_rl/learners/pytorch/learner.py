@@ -23,24 +23,23 @@ from note_rl.learners.base import (
     sample_columns,
     temporary_attributes,
 )
-from note_rl.learners.checks import NORMALISED_APART, SamplesApart, check_is_a_mean, check_samples_apart
+from note_rl.learners.batch_noise_scale import NoiseMoments
 from note_rl.learners.declarations import is_recurrent, updates_itself
-from note_rl.learners.exporting import ExportedPolicy, RunExported
-from note_rl.learners.gradient_noise import NoiseMoments
+from note_rl.learners.loss_checks import NORMALISED_APART, SamplesApart, check_is_a_mean, check_samples_apart
 from note_rl.learners.losses import Losses, batch_attributes
 from note_rl.learners.numpy_policy import Actor
-from note_rl.learners.own_updates import OwnUpdate
 from note_rl.learners.peers import Peers
-from note_rl.learners.pytorch.adjusted import numbers_of, with_numbers
+from note_rl.learners.policy_function import ExportedPolicy, RunExported
 from note_rl.learners.pytorch.arithmetic import TorchArithmetic
-from note_rl.learners.pytorch.evaluated import Evaluated, ReportedRows
-from note_rl.learners.pytorch.layers import numbers_of_layers, set_numbers_of_layers
-from note_rl.learners.pytorch.measuring import NoiseMeasurements
+from note_rl.learners.pytorch.custom_update import OwnUpdates
+from note_rl.learners.pytorch.hyperparameter_override import numbers_of, with_numbers
+from note_rl.learners.pytorch.layer_numbers import numbers_of_layers, set_numbers_of_layers
+from note_rl.learners.pytorch.loss_probe import NoiseMeasurements
 from note_rl.learners.pytorch.modes import Modes
-from note_rl.learners.pytorch.own_updates import OwnUpdates
 from note_rl.learners.pytorch.snapshots import Snapshots
-from note_rl.learners.pytorch.step_graph.failures import StepError
 from note_rl.learners.pytorch.step_graph.products import library
+from note_rl.learners.pytorch.step_graph.replay_failures import StepError
+from note_rl.learners.pytorch.step_result import Evaluated, ReportedRows
 from note_rl.learners.pytorch.steps import GradientSteps
 from note_rl.learners.pytorch.tensors import (
     TensorsOf,
@@ -57,7 +56,8 @@ from note_rl.learners.pytorch.tensors import (
 )
 from note_rl.learners.recurrence import RecurrentState, State, pair_of
 from note_rl.learners.step_way import StepWay
-from note_rl.learners.targets import update_copies
+from note_rl.learners.target_networks import update_copies
+from note_rl.learners.update_contract import OwnUpdate
 from note_rl.settings import Settings
 from note_rl.types import Array, BoolArray, FloatArray, Sample, Update
 
@@ -274,7 +274,7 @@ class PyTorchLearner:
 
     def export(self, policy: ExportedPolicy, path: Path, file_format: str) -> RunExported:
         """Writes the policy alone; see `Learner.export`."""
-        from note_rl.learners.pytorch.exporting import exporter
+        from note_rl.learners.pytorch.policy_export import exporter
 
         with self._modes.evaluating():
             return exporter(file_format)(self.agent, policy, path)

@@ -12,13 +12,13 @@ from note_rl.errors import AgentContractError
 from note_rl.learners.adjustable import numbered
 from note_rl.learners.losses import NOT_IN_A_LOSS, Losses, batch_attributes
 from note_rl.learners.peers import Alone, Peers
-from note_rl.learners.pytorch.evaluated import Evaluated, averaged, taken, without_history
 from note_rl.learners.pytorch.optimizer_step import Stepper, present
 from note_rl.learners.pytorch.snapshots import SELDOM
 from note_rl.learners.pytorch.step_graph.choice import Replay, Traces
 from note_rl.learners.pytorch.step_graph.eager import EagerWay, Undisturbed
-from note_rl.learners.pytorch.step_graph.failures import StepError
 from note_rl.learners.pytorch.step_graph.program import Includes
+from note_rl.learners.pytorch.step_graph.replay_failures import StepError
+from note_rl.learners.pytorch.step_result import Evaluated, averaged, taken, without_history
 from note_rl.learners.pytorch.tensors import gradients_of
 from note_rl.learners.reports import GRADIENT_NORM
 

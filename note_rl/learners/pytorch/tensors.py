@@ -130,7 +130,7 @@ def as_array(tensor: Tensor) -> Array:
 
 
 class TensorsOf:
-    """The tensors of an agent; see `note_rl.learners.targets.Weights`."""
+    """The tensors of an agent; see `note_rl.learners.target_networks.Weights`."""
 
     def __init__(self, agent: Any, groups: Sequence[Sequence[Tensor]]) -> None:
         self._agent = agent

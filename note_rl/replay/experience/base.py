@@ -9,7 +9,7 @@ import numpy as np
 from note_rl.errors import AgentContractError
 from note_rl.replay.hindsight import GoalFunctions
 from note_rl.settings.demonstrations import Demonstrations, Expert, as_demonstrations
-from note_rl.settings.names import IRL, PR
+from note_rl.settings.switch_names import IRL, PR
 from note_rl.types import Array, BoolArray, FloatArray, Sample, Steps, Update
 
 RewardFunction = Callable[[Array, Array, Array], FloatArray]

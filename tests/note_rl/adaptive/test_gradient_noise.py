@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from note_rl.adaptive.noise_scale import NoiseScale
-from note_rl.adaptive.smoothing import RunningMean
-from note_rl.learners.gradient_noise import NoiseMoments, of_microbatches, of_norms
+from note_rl.adaptive.running_means import RunningMean
+from note_rl.learners.batch_noise_scale import NoiseMoments, of_microbatches, of_norms
 
 
 def _moments(samples: list[list[float]], num_small: int = 1) -> tuple[float, float]:

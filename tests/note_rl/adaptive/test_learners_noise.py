@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from note_rl.learners.gradient_noise import of_microbatches
+from note_rl.learners.batch_noise_scale import of_microbatches
 from note_rl.types import Sample
 from tests.note_rl.frameworks import Framework, frameworks
 

@@ -14,7 +14,7 @@ from note_rl.adaptive.signals import Need, Signal, TrainingView, register
 from note_rl.adaptive.signals.gradient_noise import GradientNoise, NoiseReading
 from note_rl.adaptive.signals.ratio_ess import RatioEss
 from note_rl.errors import SettingsError
-from note_rl.learners.gradient_noise import NoiseMoments
+from note_rl.learners.batch_noise_scale import NoiseMoments
 from note_rl.policy import EpsGreedyQPolicy
 from note_rl.seeding import seed_everything
 from note_rl.settings import Adaptive, RolloutSettings

@@ -16,7 +16,7 @@ from note_rl.agents.declaration import AgentSettings, Given, arguments_of, setti
 from note_rl.agents.dqn import DQNSettings
 from note_rl.errors import SettingsError
 from note_rl.settings.fields import setting
-from note_rl.support.checking import POSITIVE, SHARE, Count
+from note_rl.support.value_kinds import POSITIVE, SHARE, Count
 from tests.note_rl.frameworks import frameworks
 
 BOTH = pytest.mark.parametrize("framework", frameworks())

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from note_rl.collect.acting import PolicyRunner
 from note_rl.collect.collector import Collector
+from note_rl.collect.policy_runner import PolicyRunner
 from note_rl.environments import training_environments
 from note_rl.errors import AgentContractError, SettingsError
 from note_rl.policy import GreedyQPolicy

@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from note_rl.collect.acting import PolicyRunner
+from note_rl.collect.policy_runner import PolicyRunner
 from note_rl.collect.workers.pool_network import PoolCollector
 from note_rl.learners.numpy_policy import Actor
 from note_rl.policy import NoisyPolicy

@@ -16,10 +16,10 @@ import numpy as np
 import psutil
 import pytest
 
-from note_rl.collect.acting import PolicyRunner
+from note_rl.collect.agent_recipe import Recipe
 from note_rl.collect.collector import Collector
-from note_rl.collect.joining import columns_of
-from note_rl.collect.recipe import Recipe
+from note_rl.collect.policy_runner import PolicyRunner
+from note_rl.collect.step_join import columns_of
 from note_rl.collect.workers.pool_network import PoolCollector
 from note_rl.environments import VectorEnvironment
 from note_rl.errors import CheckpointError, EnvironmentMismatchError, SettingsError, WorkerError

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from note_rl.collect.workers.waiting import WaitingSteps
+from note_rl.collect.workers.prefetched_steps import WaitingSteps
 from note_rl.types import Episode, Steps
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from note_rl.distributed.sharing import check_divides, share_of
+from note_rl.distributed.minibatch_shares import check_divides, share_of
 from note_rl.errors import AgentContractError, SettingsError
 from note_rl.learners.peers import Alone
 from tests.note_rl.frameworks import frameworks

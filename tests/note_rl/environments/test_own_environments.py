@@ -9,7 +9,7 @@ import torch
 
 from note_rl.agents.pytorch import DQN, PPO
 from note_rl.environments import EnvFactory, VectorEnvironment, as_factory, make_environments
-from note_rl.environments.making import bounded_actions
+from note_rl.environments.environment_factory import bounded_actions
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy

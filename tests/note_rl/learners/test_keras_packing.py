@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from note_rl.learners.keras.packing import PackedRows, Packing
+from note_rl.learners.keras.tensor_packing import PackedRows, Packing
 from note_rl.learners.keras.tensorflow_internals import quick_call
 from note_rl.learners.keras.variables import ReadTogether, as_array
 

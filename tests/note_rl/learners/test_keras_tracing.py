@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from note_rl.learners.keras.tracing import Constants
+from note_rl.learners.keras.trace_constants import Constants
 
 
 class Agent:

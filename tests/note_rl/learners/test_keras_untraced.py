@@ -351,7 +351,7 @@ def test_agents_without_code_of_the_reader_s_are_traced_without_a_profiler(env, 
     def no_profiler(own):
         raise AssertionError("tracing would take half as long again")
 
-    monkeypatch.setattr("note_rl.learners.keras.tracing.reads_from_outside", no_profiler)
+    monkeypatch.setattr("note_rl.learners.keras.trace_constants.reads_from_outside", no_profiler)
     agent = DQN(env=env, hidden_size=(4,))
     agent.learner.prepare(keras.optimizers.SGD(1.0), None, (), False)
     two = sample(1, 4)

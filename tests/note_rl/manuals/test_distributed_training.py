@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from note_rl import RL, RL_pytorch, rl
-from note_rl.distributed.arguments import global_batch_first
+from note_rl.distributed.distributed_arguments import global_batch_first
 from note_rl.errors import SettingsError
 from note_rl.examples.keras.DDPG_HER import DDPG
 from note_rl.examples.keras.DQN import DQN

@@ -3,7 +3,7 @@ import logging
 import numpy as np
 import pytest
 
-from note_rl.collect.joining import joined
+from note_rl.collect.step_join import joined
 from note_rl.errors import AgentContractError, NoteRLError
 from note_rl.replay.experience import AgentView, Clock, ReplayExperience, RolloutExperience
 from note_rl.replay.hindsight import GoalFunctions
@@ -342,7 +342,7 @@ def test_a_rollout_of_large_observations_comes_in_several_blocks_of_the_same_min
 
     (whole,) = blocks()
     per_transition = whole.obs[0, 0].nbytes + whole.next_obs[0, 0].nbytes
-    monkeypatch.setattr("note_rl.replay.experience.rollout.MAX_BLOCK_BYTES", 3 * 2 * per_transition)
+    monkeypatch.setattr("note_rl.replay.experience.rollout_experience.MAX_BLOCK_BYTES", 3 * 2 * per_transition)
     several = blocks()
     assert len(several) == 3
     assert max(one.num_gradient_steps for one in several) == 3

@@ -6,7 +6,7 @@ from note_rl.replay.buffer import Parts, ReplayBuffer
 from note_rl.replay.frame_ring import FrameRing
 from note_rl.replay.readers import NStep, one_step
 from note_rl.replay.samplers import PrioritizedSampler
-from note_rl.settings.replay import Priority
+from note_rl.settings.replay_choices import Priority
 from note_rl.types import Steps
 from tests.note_rl.replay.story import part, stored_in_pieces
 

@@ -9,7 +9,7 @@ from note_rl.replay.buffer import Parts, ReplayBuffer
 from note_rl.replay.episodes import EpisodeIndex
 from note_rl.replay.hindsight import GoalFunctions, GoalReward, HindsightReader, goal_functions
 from note_rl.replay.samplers import PrioritizedSampler
-from note_rl.settings.replay import Hindsight, Priority
+from note_rl.settings.replay_choices import Hindsight, Priority
 from note_rl.types import Steps
 from tests.note_rl.replay.story import stored_in_pieces
 

@@ -4,7 +4,7 @@ import pytest
 from note_rl.replay.min_tree import MinTree
 from note_rl.replay.ring import Ring
 from note_rl.replay.samplers import PrioritizedSampler
-from note_rl.settings.replay import Priority
+from note_rl.settings.replay_choices import Priority
 from tests.note_rl.replay.story import steps
 
 

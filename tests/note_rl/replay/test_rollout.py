@@ -5,7 +5,7 @@ import pytest
 
 from note_rl.replay.frame_ring import FrameRing
 from note_rl.replay.rollout import Rollout, RolloutScores
-from note_rl.settings.replay import RolloutPriority
+from note_rl.settings.replay_choices import RolloutPriority
 from note_rl.types import Steps
 from tests.note_rl.replay.story import steps
 

@@ -5,7 +5,7 @@ from note_rl.errors import DivergedError
 from note_rl.replay.frame_ring import FrameRing
 from note_rl.replay.ring import Ring
 from note_rl.replay.samplers import PrioritizedSampler, UniformSampler
-from note_rl.settings.replay import Priority
+from note_rl.settings.replay_choices import Priority
 from tests.note_rl.replay.story import steps
 
 

@@ -16,7 +16,7 @@ from note_rl.policy import (
     SoftmaxPolicy,
 )
 from note_rl.policy.noise import GaussianWhiteNoiseProcess, OrnsteinUhlenbeckProcess
-from note_rl.settings.replay import Priority, RolloutPriority
+from note_rl.settings.replay_choices import Priority, RolloutPriority
 from note_rl.settings.set_arguments import settings_from_set
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.small_environments import Counting

@@ -8,7 +8,7 @@ from note_rl.agents.pytorch import A2C
 from note_rl.errors import SettingsError
 from note_rl.policy import SoftmaxPolicy
 from note_rl.replay.experience.base import AgentView, Clock
-from note_rl.replay.experience.rollout import RolloutExperience
+from note_rl.replay.experience.rollout_experience import RolloutExperience
 from note_rl.settings import RolloutSettings
 from note_rl.types import Steps
 

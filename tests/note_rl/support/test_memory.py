@@ -6,8 +6,8 @@ from typing import Any
 import gymnasium
 import pytest
 
-from note_rl.environments import several as making
-from note_rl.environments.making import make_environments
+from note_rl.environments import memory_estimate as making
+from note_rl.environments.environment_factory import make_environments
 from note_rl.errors import SettingsError
 from note_rl.settings.distributed import Distributed
 from note_rl.support import memory

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from note_rl.optimizers.optimizer_recipe import recipe_of
 from note_rl.optimizers.rates import Rates
-from note_rl.optimizers.recipe import recipe_of
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.seeding import seed_everything
 from note_rl.training.frozen import FrozenData

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS
-from tuner.config.composing import compose, conf_folder, config_loader
+from tuner.config.composition import compose, conf_folder, config_loader
 from tuner.errors import UserError
-from tuner.runs.checks import check_config, resolve
+from tuner.runs.config_checks import check_config, resolve
 
 CONF = conf_folder()
 PRIMARY = (
@@ -144,7 +144,7 @@ def test_every_choice_composes(
     "agent", sorted(path.stem for path in (CONF / "agent").glob("*.yaml") if path.stem not in FUNCTIONS)
 )
 def test_every_agent_is_built_by_both_frameworks(agent: str, backend: str) -> None:
-    from tuner.config.composing import RunConfig
+    from tuner.config.composition import RunConfig
     from tuner.runs.build import build_run
 
     resolved = composed("train", f"backend={backend}", *SMALL, *SMALL_AGENTS[agent])

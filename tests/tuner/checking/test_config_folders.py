@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from tests.tuner.command_line import SMALL, CommandLine
 from tuner.commands.preflight import admit_groups
-from tuner.config.composing import compose, config_loader
+from tuner.config.composition import compose, config_loader
 from tuner.config.trust import TARGETS
 from tuner.errors import UserError
 

@@ -23,10 +23,10 @@ from tests.fuzzing.lines import STARTS, keys_of, some_lines
 from tests.fuzzing.world import LINES, make_world
 from tests.tuner.command_line import CommandLine
 from tuner.commands import COMMANDS
-from tuner.commands.defining import define
-from tuner.config.composing import compose, conf_folder, config_loader
+from tuner.commands.study_from_config import define
+from tuner.config.composition import compose, conf_folder, config_loader
 from tuner.results.protocol import StudySettings
-from tuner.runs.checks import resolve
+from tuner.runs.config_checks import resolve
 
 SEED = 20_26
 NUM_EXPERIMENTS = len(list((conf_folder() / "experiment").glob("*.yaml")))

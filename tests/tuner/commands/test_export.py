@@ -11,7 +11,7 @@ import torch
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLine
 from tuner.runs.player import Player
-from tuner.runs.trained import load_run
+from tuner.runs.trained_agents import load_run
 
 
 def acts(file: Path, obs: np.ndarray) -> Any:

@@ -14,7 +14,7 @@ import tuner
 from tests.tuner.command_line import SMALL
 from tests.tuner.features.objectives.test_objectives import SEVERAL, timed
 from tests.tuner.studies import ControllerDied, FakeExecutor, journal, run_study
-from tuner.commands.loading import DEFAULT_STORAGE
+from tuner.commands.study_loading import DEFAULT_STORAGE
 from tuner.errors import UserError
 from tuner.features.objectives.facts import FRONT
 from tuner.results.columns import trials_csv
@@ -117,7 +117,7 @@ def test_what_is_not_there_is_said(here: Path) -> None:
 
 
 def test_the_default_storage_is_that_of_the_command_line() -> None:
-    from tuner.config.composing import compose, config_loader
+    from tuner.config.composition import compose, config_loader
 
     assert compose(config_loader(None), "tune", []).storage.url == DEFAULT_STORAGE
 

@@ -9,7 +9,7 @@ import yaml
 
 from tests.tuner.command_line import CommandLine, tuner
 from tuner.commands.preflight import preflight
-from tuner.config.composing import conf_folder
+from tuner.config.composition import conf_folder
 from tuner.config.overrides import to_hydra
 from tuner.study.space.leaves import leaves_of
 

@@ -8,9 +8,9 @@ import yaml
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tests.tuner.finders.jobs import fare
 from tuner.errors import UserError
-from tuner.executors.building import make_executor
+from tuner.executors.executor_factory import make_executor
 from tuner.finders import FinderPlace
-from tuner.finders.study import Plan, run_plan
+from tuner.finders.finder_study import Plan, run_plan
 
 OWN = ("--config-dir", "mine")
 NOTES = "notes.txt"

@@ -14,7 +14,7 @@ from PIL import Image
 
 from tests.tuner.command_line import CommandLine, tuner
 from tests.tuner.studies import run_study
-from tuner.runs.curves import CurveKind, read_curve
+from tuner.runs.run_curves import CurveKind, read_curve
 from tuner.trackers.history import HISTORY_FILE, HistoryRow, _write_history
 
 __all__ = ["tuner"]

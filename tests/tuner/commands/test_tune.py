@@ -18,7 +18,7 @@ from tests.tuner.command_line import RECORDING, SMALL_AGENTS, Answer, CommandLin
 from tests.tuner.studies import FakeExecutor, Script
 from tuner.commands.preflight import preflight
 from tuner.commands.tune import TuneResult, _commands, define
-from tuner.config.composing import to_json
+from tuner.config.composition import to_json
 from tuner.errors import UserError
 from tuner.results.findings import Finding
 from tuner.study import StudyStore, find_winner, summarise
@@ -234,7 +234,7 @@ def test_a_plan_remembers_how_fast_runs_were(tuner: CommandLine) -> None:
 def measured_plan(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, half_s: float) -> str:
     """The plan after a run that takes a second, and so long for the second half of its 4,000 steps."""
     clock = iter([100.0, 100.0 + half_s])
-    monkeypatch.setattr("tuner.study.probing.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("tuner.study.study_probe.time", SimpleNamespace(monotonic=lambda: next(clock)))
     (tuner.folder / "mine" / "executor" / "two.yaml").write_text(
         "_target_: tests.tuner.commands.test_tune.TwoReports\n"
     )
@@ -415,7 +415,7 @@ def test_a_sampler_without_its_packages_says_what_to_install(
     tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, choice: str
 ) -> None:
     kinds = ("GPSampler", "QMCSampler", "CmaEsSampler")
-    monkeypatch.setattr("tuner.study.sampling.samplers._NEEDED", dict.fromkeys(kinds, ("nowhere_to_be_found",)))
+    monkeypatch.setattr("tuner.study.sampling.sampler_factory._NEEDED", dict.fromkeys(kinds, ("nowhere_to_be_found",)))
     answer = tuner("tune", *FAKE, *SMALL_STUDY, choice)
     assert answer.status == 2
     assert "pip install nowhere_to_be_found" in answer.errors

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from tuner.config.comments import comments_of
-from tuner.config.composing import conf_folder
+from tuner.config.composition import conf_folder
 
 FILE = """\
 # @package _global_

@@ -9,7 +9,7 @@ from hydra._internal.utils import create_config_search_path
 from omegaconf import DictConfig
 
 from tuner.commands.preflight import preflight
-from tuner.config.composing import RunConfig, compose, conf_folder, config_loader, plain_choice, to_json
+from tuner.config.composition import RunConfig, compose, conf_folder, config_loader, plain_choice, to_json
 from tuner.config.signatures import Argument, class_constants, class_methods, signature_of
 from tuner.errors import UserError
 from tuner.runs.build import build_settings

@@ -13,7 +13,7 @@ import yaml
 from note_rl.settings import Settings
 from note_rl.settings.fields import Field, fields_of
 from note_rl.training.train_options import TrainOptions
-from tuner.config.composing import TrainingConfig, conf_folder
+from tuner.config.composition import TrainingConfig, conf_folder
 
 GROUPS = ("agent", "buffer", "collector", "noise", "optimizer", "policy")
 FUNCTIONS = ("function", "synthetic")  # agents that are none

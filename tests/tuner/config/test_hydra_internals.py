@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from tests.fuzzing.composing import reading_files
 from tuner.config import hydra_internals as internals
-from tuner.config.composing import compose, conf_folder, config_loader
+from tuner.config.composition import compose, conf_folder, config_loader
 
 
 @pytest.fixture(autouse=True)

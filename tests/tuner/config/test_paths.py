@@ -7,7 +7,7 @@ import pytest
 
 from tuner.config.paths import config_difference, flatten, get_path, set_path, targets_in
 from tuner.errors import UserError
-from tuner.runs.folders import begin, check_same
+from tuner.runs.run_folders import begin, check_same
 
 CONFIG: dict[str, Any] = {
     "agent": {"_target_": "A", "widths": [8, 4], "net": {}},

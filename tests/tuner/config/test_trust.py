@@ -18,12 +18,12 @@ import yaml
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tuner.cli import main
 from tuner.commands.preflight import preflight
-from tuner.config.composing import conf_folder
+from tuner.config.composition import conf_folder
 from tuner.config.signatures import home_of
 from tuner.config.trust import TARGETS, foreign_code, trusted_modules
 from tuner.errors import UserError
-from tuner.runs.checks import resolve
-from tuner.runs.folders import read_config
+from tuner.runs.config_checks import resolve
+from tuner.runs.run_folders import read_config
 
 Config = dict[str, Any]
 

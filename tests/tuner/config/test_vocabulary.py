@@ -42,11 +42,11 @@ from note_rl.settings import (
 )
 from note_rl.settings.adaptive import of_manual
 from note_rl.settings.distributed import ClusterTask
-from note_rl.settings.names import PR
 from note_rl.settings.schedules import Exponential, Linear
 from note_rl.settings.set_arguments import settings_from_set
+from note_rl.settings.settings_table import arguments_of_set
 from note_rl.settings.signals import register
-from note_rl.settings.table import arguments_of_set
+from note_rl.settings.switch_names import PR
 from note_rl.training.train_options import TrainOptions
 from note_rl.wording import Phrase, Sentence, SettingName, choice, out_of_range
 from tuner.commands.preflight import preflight
@@ -289,7 +289,7 @@ def is_message(node: ast.AST) -> bool:
 
 
 MESSAGES = ("say_once", "Sentence", "out_of_range", "_log.warning")
-ONLY_PYTHON = ("settings/set_arguments.py", "training/adjusting.py", "policy/composite.py")
+ONLY_PYTHON = ("settings/set_arguments.py", "training/adjust_methods.py", "policy/composite.py")
 ARGUMENT = re.compile(r"\b([A-Z]{2,4}|sequences|offline)=True|\bset\(\)|\b(pool_size|num_updates|rollout_steps)\b")
 
 

@@ -346,7 +346,7 @@ def test_code_cannot_be_sent_over_a_connection_that_was_there_before(monkeypatch
 
 
 def test_nothing_but_the_choice_imports_ray() -> None:
-    program = "import sys, tuner, note_rl, tuner.cli, tuner.executors.building; print('ray' in sys.modules)"
+    program = "import sys, tuner, note_rl, tuner.cli, tuner.executors.executor_factory; print('ray' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

@@ -31,7 +31,7 @@ NAMED_IN = {
     "objectives": {
         "tuner/features/environments/joining.py": "there is one score over environments: refused",
         "tuner/features/population/evolution.py": "members are compared by one score: refused",
-        "tuner/sweeper/settings.py": "a Hydra sweep may have a list of directions, too",
+        "tuner/sweeper/sweeper_settings.py": "a Hydra sweep may have a list of directions, too",
     },
     "environments": {"tuner/study/definition.py": "a study holds the configuration of each"},
     "population": {

@@ -3,7 +3,7 @@
 import os
 import time
 
-from tuner.finders.job import Measured
+from tuner.finders.finder_process import Measured
 from tuner.trial.context import TrialContext
 from tuner.trial.messages import JsonDict
 

@@ -12,16 +12,16 @@ from PIL import Image
 
 from note_rl.errors import SettingsError
 from note_rl.opt_finder import OptFinder
-from note_rl.optimizers.recipe import recipe_of
+from note_rl.optimizers.optimizer_recipe import recipe_of
 from note_rl.parallel_finder import ParallelFinder
 from note_rl.policy import EpsGreedyQPolicy
 from note_rl.settings import Distributed
 from tests.tuner.finders.agents import REPLAY, OtherQuadratic, inline, params, quadratic, small_dqn, small_ppo
 from tuner.errors import UserError
 from tuner.finders import FinderPlace
-from tuner.finders.arguments import check_call, shared_by, trained
 from tuner.finders.comparison.verdicts import compare
-from tuner.finders.study import FinderRun
+from tuner.finders.find_arguments import check_call, shared_by, trained
+from tuner.finders.finder_study import FinderRun
 from tuner.study import StudyStore
 from tuner.trial.messages import OUTPUT_FILE, Outcome
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tuner.finders.learning_rate.curves import (
+from tuner.finders.learning_rate.loss_curves import (
     has_diverged,
     moving_mean,
     normalised,

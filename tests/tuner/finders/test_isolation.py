@@ -17,7 +17,7 @@ from tests.tuner.finders.jobs import fare
 from tuner.executors.local import LocalExecutor
 from tuner.finders import FinderPlace, LRFinder
 from tuner.finders.comparison.verdicts import compare
-from tuner.finders.study import Plan, run_plan
+from tuner.finders.finder_study import Plan, run_plan
 from tuner.trial.messages import Limits
 
 NAMES = ["crashes", "dies", "hangs", "fares well"]

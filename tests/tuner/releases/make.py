@@ -20,7 +20,7 @@ import numpy as np
 
 from tuner.cli import main
 from tuner.results.features import all_stages
-from tuner.runs.trained import load_run
+from tuner.runs.trained_agents import load_run
 from tuner.study import StudyStore, summarise
 
 BACKENDS = ("torch", "keras")

@@ -10,9 +10,9 @@ from typing import Any
 
 from tests.tuner.reporting.summaries import full_study
 from tests.tuner.reporting.test_page import Parsed
-from tuner.reporting.embedding import packed_figures
+from tuner.reporting.downsampling import MOST_LINES, MOST_POINTS, MOST_ROWS, thinned
 from tuner.reporting.page import make_figures, render_page
-from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, MOST_ROWS, thinned
+from tuner.reporting.page_data import packed_figures
 from tuner.results.columns import trials_csv
 from tuner.results.records import RunRecord, Scalar, StudySummary
 from tuner.results.summary_json import summary_from_json, summary_to_json

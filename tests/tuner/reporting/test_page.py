@@ -13,11 +13,11 @@ import pytest
 
 from tests.tuner.reporting.summaries import EVIL, full_study, run
 from tuner.errors import UserError
-from tuner.reporting.figures import parameters as parameter_figures
+from tuner.reporting.figures import parameter_effects as parameter_figures
 from tuner.reporting.figures import scores as figures
-from tuner.reporting.figures import study as study_figures
+from tuner.reporting.figures import study_figures as study_figures
 from tuner.reporting.figures import style
-from tuner.reporting.figures.scales import AxisScale
+from tuner.reporting.figures.value_axis import AxisScale
 from tuner.reporting.markup import Html, tag
 from tuner.reporting.page import render_page, write_page
 from tuner.results.records import StudySummary

@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 
 from tests.tuner.reporting.summaries import full_study, run
-from tuner.reporting.figures.parameters import slice_figures
-from tuner.reporting.figures.study import parallel_figure
+from tuner.reporting.figures.parameter_effects import slice_figures
+from tuner.reporting.figures.study_figures import parallel_figure
 from tuner.reporting.final import FinalTable
-from tuner.reporting.progress import RunningRun, Schedule, StudyProgress, StudyTally
+from tuner.reporting.study_progress import RunningRun, Schedule, StudyProgress, StudyTally
 from tuner.reporting.terminal import LiveTable, progress_line
 from tuner.results.features import all_stages
 from tuner.results.findings import Estimate, estimate

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tuner.commands.study_result import StudyResult
-from tuner.reporting.sections.results import trials_section
+from tuner.reporting.sections.outcome import trials_section
 from tuner.results.columns import columns, trials_csv
 from tuner.results.features import ShownIn
 from tuner.results.records import Objective, RunRecord, StudySummary

@@ -3,7 +3,7 @@
 import pytest
 
 from tuner.results.findings import Estimate, estimate
-from tuner.results.wording import format_alike
+from tuner.results.number_format import format_alike
 
 
 @pytest.mark.parametrize(

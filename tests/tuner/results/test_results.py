@@ -11,11 +11,18 @@ from hypothesis import strategies as st
 
 from tuner.results.columns import trials_csv
 from tuner.results.findings import Estimate, Finding, estimate
+from tuner.results.number_format import (
+    describe_params,
+    format_number,
+    format_seconds,
+    format_value,
+    join_words,
+    short_names,
+)
 from tuner.results.records import Descent, RunRecord, StudySummary
 from tuner.results.statistics import bootstrap_interval
 from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.results.verdict import verdict
-from tuner.results.wording import describe_params, format_number, format_seconds, format_value, join_words, short_names
 from tuner.trial.messages import Outcome
 
 PARAMS = {"optimizer.learning_rate": 6e-4, "agent.gamma": 0.98}

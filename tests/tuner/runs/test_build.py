@@ -8,7 +8,7 @@ from note_rl.agents.pytorch import DQN
 from note_rl.errors import SettingsError
 from tests.tuner.command_line import SMALL, SMALL_AGENTS
 from tuner.commands.preflight import preflight
-from tuner.config.composing import BackendConfig, RunConfig, to_json
+from tuner.config.composition import BackendConfig, RunConfig, to_json
 from tuner.errors import UserError
 from tuner.runs.build import build_environment, build_node, build_run, build_settings, import_framework
 
@@ -62,7 +62,7 @@ def test_a_value_that_was_dropped_is_noticed() -> None:
 
 
 def test_a_value_that_was_overwritten_is_noticed() -> None:
-    from tuner.runs.readback import used_config
+    from tuner.runs.effective_config import used_config
 
     config = run_config()
     built = build_run(config)

@@ -18,8 +18,8 @@ from tests.tuner.runs.test_stops import Stopping, attempt, config_of
 from tests.tuner.runs.test_train import Reporter, run_config
 from tests.tuner.studies import FakeExecutor, Script, learn, run_study
 from tuner.commands.play import load_run
-from tuner.config.composing import RunConfig
-from tuner.reporting.sections.effort import cost_section
+from tuner.config.composition import RunConfig
+from tuner.reporting.sections.cost import cost_section
 from tuner.results.columns import trials_csv
 from tuner.results.insights.effort import costs
 from tuner.runs.build import TrainableAgent, build_run

@@ -16,7 +16,7 @@ from tests.tuner.command_line import CommandLine
 from tests.tuner.runs.test_train import evaluations, overrides
 from tuner.runs.checkpoints import Checkpoint
 from tuner.runs.recorder import RunRecorder
-from tuner.runs.stopping import SAME_PRESS_S, StopRequest
+from tuner.runs.stop_signals import SAME_PRESS_S, StopRequest
 from tuner.support import interrupts
 from tuner.trackers.history import HistoryTracker, read_history
 
@@ -43,7 +43,7 @@ def test_the_first_signal_says_at_once_what_happens(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, number: signal.Signals, key: str
 ) -> None:
     clock = iter([100.0, 100.0 + 0.9 * SAME_PRESS_S, 100.0 + SAME_PRESS_S])
-    monkeypatch.setattr("tuner.runs.stopping.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("tuner.runs.stop_signals.time.monotonic", lambda: next(clock))
     stop, before = StopRequest("writing the checkpoint"), signal.getsignal(number)
     with stop.handling_signals():
         signal.raise_signal(number)
@@ -70,7 +70,7 @@ def test_ctrl_c_pressed_twice_in_a_row_does_not_lose_the_run(
     tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
     monkeypatch.setattr("tuner.runs.training.LOG_INTERVAL_S", 0.0)
-    monkeypatch.setattr("tuner.runs.stopping.SAME_PRESS_S", 600.0)
+    monkeypatch.setattr("tuner.runs.stop_signals.SAME_PRESS_S", 600.0)
     stop = "+tracker.stop={_target_: tests.tuner.command_line.Interrupting, after_steps: 8, times: 2}"
     answer = tuner("train", *overrides("dqn", backend), stop)
     assert (answer.status, "stopped; continue with" in answer.errors) == (130, True), answer
@@ -83,7 +83,7 @@ def test_a_second_ctrl_c_ends_a_run_at_once_and_is_no_crash(
     tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, after: int, said: str
 ) -> None:
     monkeypatch.setattr("tuner.runs.training.LOG_INTERVAL_S", 0.0)
-    monkeypatch.setattr("tuner.runs.stopping.SAME_PRESS_S", 0.0)
+    monkeypatch.setattr("tuner.runs.stop_signals.SAME_PRESS_S", 0.0)
     stop = f"+tracker.stop={{_target_: tests.tuner.command_line.Interrupting, after_steps: {after}, times: 2}}"
     answer = tuner("train", *overrides("dqn", "torch"), stop)
     assert (answer.status, answer.errors.strip()) == (130, f"{said}: tuner train resume=mine")

@@ -10,7 +10,7 @@ import yaml
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tuner.commands.winner import TrainingConfigs
-from tuner.config.composing import RunConfig, compose, config_loader, to_json
+from tuner.config.composition import RunConfig, compose, config_loader, to_json
 from tuner.runs.build import build_run
 
 SHORT = tuple(word for word in SMALL if not word.startswith("network."))

@@ -17,8 +17,8 @@ from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLi
 from tuner import load as load_study
 from tuner.commands.play import check_kind, load_run
 from tuner.errors import UserError
-from tuner.runs.acting import Exploring
-from tuner.runs.folders import read_config
+from tuner.runs.evaluation_policy import Exploring
+from tuner.runs.run_folders import read_config
 
 
 def test_a_trained_run_is_evaluated_and_filmed(tuner: CommandLine) -> None:

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS
 from tuner.commands.preflight import preflight
-from tuner.config.composing import RunConfig, to_json
+from tuner.config.composition import RunConfig, to_json
 from tuner.errors import UserError
 from tuner.runs.build import BuiltRun, build_run
 from tuner.runs.player import Player

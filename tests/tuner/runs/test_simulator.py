@@ -16,7 +16,7 @@ import pytest
 
 from tests.tuner.command_line import CommandLine
 from tuner.commands.winner import TrainingConfigs
-from tuner.config.composing import compose, config_loader, to_json
+from tuner.config.composition import compose, config_loader, to_json
 from tuner.errors import UserError
 from tuner.executors.base import TrialEnded, TrialReported
 from tuner.executors.inline import InlineExecutor

@@ -16,7 +16,7 @@ from note_rl.errors import DivergedError
 from tests.tuner.command_line import RECORDING, SMALL, SMALL_AGENTS, CommandLine, Recording
 from tuner.commands.multirun import RunOfMultirun
 from tuner.commands.preflight import preflight
-from tuner.config.composing import RunConfig, to_json
+from tuner.config.composition import RunConfig, to_json
 from tuner.errors import UserError
 from tuner.runs.training import run_training
 from tuner.trial.folder import APPENDED, REPLACED, acquire_lock, read_reports

@@ -14,7 +14,7 @@ from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLi
 from tests.tuner.runs.test_stops import Stopping, attempt, config_of
 from tuner.commands.play import load_run
 from tuner.commands.preflight import preflight
-from tuner.config.composing import RunConfig, to_json
+from tuner.config.composition import RunConfig, to_json
 from tuner.errors import UserError
 from tuner.runs.build import build_run
 from tuner.runs.checkpoints import take_weights

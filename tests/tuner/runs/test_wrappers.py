@@ -12,7 +12,7 @@ from note_rl.collect.evaluation import random_policy_returns
 from note_rl.environments import for_evaluation
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tuner.commands.preflight import preflight
-from tuner.config.composing import RunConfig, to_json
+from tuner.config.composition import RunConfig, to_json
 from tuner.runs.build import build_environment, build_run
 
 TENTH = "clip={_target_: gymnasium.wrappers.ClipReward, _partial_: true, min_reward: 0.0, max_reward: 0.1}"

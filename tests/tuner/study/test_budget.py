@@ -10,9 +10,9 @@ import pytest
 from tests.tuner.studies import ControllerDied, FakeExecutor, definition, journal, run_study
 from tuner.errors import UserError
 from tuner.executors.base import Seats
-from tuner.reporting.progress import StudyProgress
+from tuner.reporting.study_progress import StudyProgress
+from tuner.results.number_format import seconds_of
 from tuner.results.records import RunRecord
-from tuner.results.wording import seconds_of
 from tuner.study import StudyListener, StudyStore
 from tuner.study.budget import Allowance, affordable_trials, check_budget
 from tuner.study.plan import Speed, describe_plan

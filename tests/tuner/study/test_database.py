@@ -16,7 +16,7 @@ import pytest
 from tests.tuner.studies import ControllerDied, FakeExecutor, run_study
 from tuner.errors import UserError
 from tuner.study import StudyStopped, StudyStore
-from tuner.study.storage.opening import open_storage
+from tuner.study.storage.open_storage import open_storage
 from tuner.study.storage.retries import RetryingStorage
 
 pytestmark = pytest.mark.database

@@ -21,7 +21,7 @@ from tuner.executors.base import Event, TrialEnded
 from tuner.study import Listeners, StudyRunner, StudyStore
 from tuner.study.watching.display import study_display
 from tuner.study.watching.study_run import StudyRunListener
-from tuner.study.watching.tracking import TrackingListener
+from tuner.study.watching.trial_tracking import TrackingListener
 from tuner.trackers.jsonl import JsonlTracker
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 

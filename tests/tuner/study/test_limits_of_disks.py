@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from note_rl.support.files import atomic_target
+from note_rl.support.atomic_files import atomic_target
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tests.tuner.reporting.summaries import full_study
 from tests.tuner.studies import FakeExecutor, journal, run_study, sqlite
@@ -24,9 +24,9 @@ from tuner.executors.base import Event
 from tuner.reporting import write_page
 from tuner.study.control import sole_controller
 from tuner.study.storage.disk import ended_by_full_disk
-from tuner.study.storage.opening import has_studies, open_storage
+from tuner.study.storage.open_storage import has_studies, open_storage
 from tuner.study.storage.retries import StorageLostError
-from tuner.support.files import atomic_write, is_full, sweep_unfinished
+from tuner.support.text_files import atomic_write, is_full, sweep_unfinished
 from tuner.trial.folder import acquire_lock, clear_unfinished
 from tuner.trial.messages import Outcome, TrialResult
 
@@ -170,8 +170,8 @@ def test_a_database_that_cannot_be_read_just_now_is_not_called_damaged(
     def fail(*_: object, **__: object) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr("tuner.study.storage.opening.sqlite3.connect", fail)
-    monkeypatch.setattr("tuner.study.storage.opening._room_left", lambda path: "; the disk is full: make room")
+    monkeypatch.setattr("tuner.study.storage.open_storage.sqlite3.connect", fail)
+    monkeypatch.setattr("tuner.study.storage.open_storage._room_left", lambda path: "; the disk is full: make room")
     with pytest.raises(UserError, match=r"cannot be read: disk I/O error; the disk is full: make room"):
         open_storage(sqlite(tmp_path))
 

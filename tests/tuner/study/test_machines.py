@@ -14,12 +14,12 @@ from tests.tuner.study.test_study_listeners import FakeTracker
 from tuner.errors import UserError
 from tuner.executors.base import Event, TrialStarted
 from tuner.reporting.page import render_page, write_page
-from tuner.reporting.progress import RunningRun, StudyProgress
+from tuner.reporting.study_progress import RunningRun, StudyProgress
 from tuner.reporting.terminal import render_progress
 from tuner.results.insights.effort import MachineShare, machines
 from tuner.study.control import Interrupts
-from tuner.study.probing import run_probe
-from tuner.study.watching.tracking import TrackingListener
+from tuner.study.study_probe import run_probe
+from tuner.study.watching.trial_tracking import TrackingListener
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 
 

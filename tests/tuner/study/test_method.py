@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.tuner.studies import CONFIG, run_study
-from tuner.results.wording import describe_part
-from tuner.study.space.describing import describe_values
+from tuner.results.number_format import describe_part
+from tuner.study.space.parameter_text import describe_values
 from tuner.study.space.space import Space
 
 

@@ -9,10 +9,10 @@ from tests.tuner.studies import FakeExecutor, Script, learn, run_study
 from tuner.results.insights.failures import failure_kinds
 from tuner.results.records import RunRecord
 from tuner.study import StudyListener
-from tuner.study.errors import StudyError
 from tuner.study.guard import Guard
 from tuner.study.run_registry import Run
-from tuner.study.watching.tracking import TrackingListener
+from tuner.study.study_errors import StudyError
+from tuner.study.watching.trial_tracking import TrackingListener
 from tuner.trackers.jsonl import SUMMARY_FILE, JsonlTracker
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 from tuner.trial.outcomes import Counts

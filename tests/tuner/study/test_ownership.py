@@ -23,7 +23,7 @@ from tuner.study import StudyListener, StudyStore
 from tuner.study.run_registry import Run
 from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import OWNER, Ownership, OwnershipLostError
-from tuner.study.sweep.study import Sweep, SweepListener, SweepRunner, SweepSampler
+from tuner.study.sweep.sweep_study import Sweep, SweepListener, SweepRunner, SweepSampler
 from tuner.trial.system import start_time
 
 

@@ -8,12 +8,12 @@ import pytest
 from tests.tuner.entries import quality
 from tests.tuner.results.test_protocol import run as record
 from tests.tuner.studies import FakeExecutor, run_study
-from tuner.config.composing import compose, config_loader
+from tuner.config.composition import compose, config_loader
 from tuner.results.objective import make_metric
 from tuner.results.protocol import Pruning
 from tuner.results.records import StudySummary
 from tuner.runs.build import build_node
-from tuner.runs.checks import resolve
+from tuner.runs.config_checks import resolve
 from tuner.study import quiet_optuna
 from tuner.study.sampling.pruning import RungJudge
 from tuner.trial.messages import Outcome

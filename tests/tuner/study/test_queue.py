@@ -12,7 +12,7 @@ from tests.tuner.sweeper.test_sweep_study import definition as sweep_definition
 from tuner.study import StudyStore, run_registry
 from tuner.study.enqueued import close
 from tuner.study.run_registry import ScreenRegistry
-from tuner.study.sampling.samplers import mend
+from tuner.study.sampling.sampler_factory import mend
 from tuner.study.storage.store import quiet_optuna
 from tuner.study.sweep.job_registry import SweepRegistry
 

@@ -10,14 +10,14 @@ import pytest
 
 from tests.tuner.command_line import CommandLine
 from tests.tuner.studies import FakeExecutor, definition, journal
-from tuner.config.composing import compose, config_loader
+from tuner.config.composition import compose, config_loader
 from tuner.errors import UserError
 from tuner.results.records import StudySummary
 from tuner.runs.build import build_node
-from tuner.runs.checks import resolve
+from tuner.runs.config_checks import resolve
 from tuner.runs.simulator import Synthetic
 from tuner.study import StudyRunner, StudyStore, quiet_optuna
-from tuner.study.sampling.samplers import make_sampler
+from tuner.study.sampling.sampler_factory import make_sampler
 from tuner.study.space.space import Space
 from tuner.trial.messages import JsonDict
 

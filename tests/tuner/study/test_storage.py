@@ -18,8 +18,8 @@ from optuna.storages._rdb.models import BaseModel
 from tests.tuner.studies import FakeExecutor, run_study, warm_processes
 from tuner.errors import UserError
 from tuner.study import StudyStore
-from tuner.study.storage import opening as storage
-from tuner.study.storage.opening import file_of, open_storage, repair_journal
+from tuner.study.storage import open_storage as storage
+from tuner.study.storage.open_storage import file_of, open_storage, repair_journal
 from tuner.support.passwords import shown, without_password
 
 

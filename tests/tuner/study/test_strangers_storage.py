@@ -22,12 +22,12 @@ from tuner.errors import UserError
 from tuner.study import StudyStore, find_winner, home_of, own_home
 from tuner.study.control import LOCK_FILE
 from tuner.study.sampling.cma import CarefulUnpickler
-from tuner.study.sampling.samplers import make_sampler
-from tuner.study.sampling.vetting import check_values
+from tuner.study.sampling.sampler_factory import make_sampler
+from tuner.study.sampling.stored_values import check_values
 from tuner.study.storage.homes import KEY_FILE, key_of
 from tuner.study.storage.ownership import OWNER
 from tuner.study.sweep.job_registry import SweepRegistry
-from tuner.study.sweep.study import SWEEP_FOLDER
+from tuner.study.sweep.sweep_study import SWEEP_FOLDER
 
 __all__ = ["files_read_once", "tuner"]
 

@@ -18,8 +18,8 @@ from tuner.results.features import all_stages
 from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.study import StudyListener, StudyRunner, StudyStopped, StudyStore
 from tuner.study.watching.display import LiveDisplay, study_display
-from tuner.study.watching.listener import Listeners
-from tuner.study.watching.tracking import TrackingListener
+from tuner.study.watching.study_listener import Listeners
+from tuner.study.watching.trial_tracking import TrackingListener
 from tuner.trackers.base import RunInfo
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 

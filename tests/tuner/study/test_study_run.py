@@ -21,8 +21,8 @@ from tuner.results.records import StudySummary
 from tuner.study import StudyStopped
 from tuner.study.watching.study_run import StudyRunListener
 from tuner.trackers.base import Table, Tracker, TrackerGroup
-from tuner.trackers.wandb.report import publish_report, write_report
 from tuner.trackers.wandb.tracker import WandbTracker
+from tuner.trackers.wandb.wandb_report import publish_report, write_report
 
 STUDY = ("agent=synthetic", "executor=inline", "storage=memory", "study.num_trials=4", "study.name=mine")
 FIRST_COLUMNS = ("stage", "number", "configuration", "seed", "outcome", "score")

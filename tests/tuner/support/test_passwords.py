@@ -13,7 +13,7 @@ from tests.tuner.command_line import CommandLine
 from tests.tuner.sweeper.test_plain_app import App
 from tuner.cli import main
 from tuner.errors import UserError
-from tuner.study.storage.opening import open_storage
+from tuner.study.storage.open_storage import open_storage
 from tuner.support.passwords import command_line, hidden, shown, without_password
 
 SECRET = "hunter2"

@@ -20,14 +20,14 @@ from tuner.study import StudyStore
 from tuner.study.control import LOCK_FILE
 from tuner.study.run_registry import RunEnd
 from tuner.study.storage.store import begin_or_continue
-from tuner.study.sweep.choosing import SweepPlace, named_study, unnamed_study
 from tuner.study.sweep.job_registry import SweepRegistry
-from tuner.study.sweep.study import SWEEP_FOLDER
+from tuner.study.sweep.study_choice import SweepPlace, named_study, unnamed_study
+from tuner.study.sweep.sweep_study import SWEEP_FOLDER
 from tuner.sweeper.grammar import parse_sweep
+from tuner.sweeper.hydra_job import HydraApp
 from tuner.sweeper.identity import identity_of, is_made_of_time
-from tuner.sweeper.job import HydraApp
 from tuner.sweeper.own_code import digests_of
-from tuner.sweeper.planning import composed_variants
+from tuner.sweeper.sweep_plan import composed_variants
 from tuner.trial.messages import JsonDict, Outcome
 
 APP = {

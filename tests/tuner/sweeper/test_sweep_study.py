@@ -12,7 +12,7 @@ from optuna.samplers import BruteForceSampler, CmaEsSampler, GridSampler, NSGAII
 import tuner
 from tuner.errors import UserError
 from tuner.features.objectives.facts import FRONT
-from tuner.features.objectives.verdict import front_members
+from tuner.features.objectives.front_verdict import front_members
 from tuner.reporting import write_page
 from tuner.reporting.figures.scores import history_figure
 from tuner.results.protocol import StudySettings
@@ -27,7 +27,7 @@ from tuner.study.storage.homes import key_of
 from tuner.study.storage.ownership import OWNER
 from tuner.study.storage.store import begin_or_continue
 from tuner.study.sweep.job_registry import JobJudge, SweepRegistry
-from tuner.study.sweep.study import SWEEP_FOLDER, Direction, SweepSampler, best_jobs
+from tuner.study.sweep.sweep_study import SWEEP_FOLDER, Direction, SweepSampler, best_jobs
 from tuner.sweeper.grammar import SweepSpace, parse_sweep
 from tuner.trial.messages import JsonDict, Outcome
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.trackers.wandb.local import CACHE_VARIABLE, have_a_cache
+from tuner.trackers.wandb.run_mode import CACHE_VARIABLE, have_a_cache
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.wandb_offline import without_account
 from tuner.errors import UserError
-from tuner.trackers.wandb.local import resolve_mode
+from tuner.trackers.wandb.run_mode import resolve_mode
 from tuner.trackers.wandb.tracker import WandbTracker
 
 FAKE_KEY = "0123456789" * 4

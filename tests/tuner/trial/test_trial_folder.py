@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tuner.errors import UserError
-from tuner.support.files import open_to_append
+from tuner.support.text_files import open_to_append
 from tuner.trial import FolderState, Outcome, TrialResult, TrialSpec, end_leftover, read_trial, system, wait_until_free
 from tuner.trial import folder as files
 

@@ -24,7 +24,7 @@ from tuner.executors.ray.exchange import Happened, Order, SeatInfo, SeatSettings
 from tuner.executors.ray.folder_changes import FolderWatch, apply_changes
 from tuner.executors.ray.place import Place
 from tuner.executors.ray.seat import versions
-from tuner.support.closing import ClosedAtExit
+from tuner.support.close_at_exit import ClosedAtExit
 from tuner.trial import folder as files
 from tuner.trial.messages import Limits, Outcome, TrialResult, TrialSpec, Verdict
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from note_rl.support.files import atomic_target
+from note_rl.support.atomic_files import atomic_target
 from tuner.trial.folder import LOCK_FILE, METRICS_FILE, OUTPUT_FILE, PID_FILE, REPORTS_FILE
 
 _GROWING: Final = frozenset((REPORTS_FILE, METRICS_FILE, OUTPUT_FILE))

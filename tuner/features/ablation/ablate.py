@@ -13,15 +13,15 @@ from rich.console import Console
 from rich.markup import escape
 
 from note_rl.errors import NoteRLError
-from tuner.commands.defining import check_workplace, define
-from tuner.commands.loading import load
 from tuner.commands.preflight import admit_groups, compose_or_explain
 from tuner.commands.report import require_studies
+from tuner.commands.study_from_config import check_workplace, define
+from tuner.commands.study_loading import load
 from tuner.commands.study_result import StudyResult
-from tuner.config.composing import config_loader
+from tuner.config.composition import config_loader
 from tuner.config.trust import admit, refuse_lookups, trusted_modules
 from tuner.errors import UserError
-from tuner.executors.building import make_executor
+from tuner.executors.executor_factory import make_executor
 from tuner.features.ablation.blocks import between
 from tuner.features.ablation.checking import AblateValues
 from tuner.features.ablation.effects import ablation_csv, sentences
@@ -33,9 +33,9 @@ from tuner.features.ablation.settings import MIN_SEEDS, AblationSettings
 from tuner.features.ablation.tables import AblationTable, RangesTable
 from tuner.reporting import write_page
 from tuner.results.features import special
-from tuner.results.wording import counted, format_value, join_words
+from tuner.results.number_format import counted, format_value, join_words
 from tuner.runs.build import build_trackers
-from tuner.runs.checks import checked_run, resolve
+from tuner.runs.config_checks import checked_run, resolve
 from tuner.study import (
     Listeners,
     StudyDefinition,
@@ -47,15 +47,15 @@ from tuner.study import (
     own_home,
     summarise,
 )
-from tuner.study.sampling.vetting import check_values
-from tuner.study.storage.opening import IN_MEMORY
+from tuner.study.sampling.stored_values import check_values
+from tuner.study.storage.open_storage import IN_MEMORY
 from tuner.study.storage.ownership import refuse_another
 from tuner.study.watching.display import LiveDisplay, study_display
-from tuner.study.watching.tracking import TrackingListener
+from tuner.study.watching.trial_tracking import TrackingListener
 from tuner.support.console import PlainConsole
-from tuner.support.files import atomic_write
 from tuner.support.interrupts import EXIT_INTERRUPTED
 from tuner.support.passwords import command_line
+from tuner.support.text_files import atomic_write
 from tuner.trackers.base import TrackerGroup
 from tuner.trial.messages import JsonDict
 

@@ -8,7 +8,7 @@ from typing import Final
 from tuner.config.paths import get_path
 from tuner.errors import UserError
 from tuner.features.ablation.facts import Change
-from tuner.results.wording import short_names
+from tuner.results.number_format import short_names
 from tuner.study.definition import DEFAULT_LABEL, StudyDefinition
 from tuner.study.space.coordinates import Bounds, label_of
 from tuner.study.space.space import Parameter, Space

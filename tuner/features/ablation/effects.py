@@ -11,9 +11,9 @@ import numpy as np
 from tuner.features.ablation.facts import Ablation, Change
 from tuner.results.csv_text import csv_text
 from tuner.results.findings import Estimate, estimate
+from tuner.results.number_format import counted, join_words, short_names
 from tuner.results.records import StudySummary
 from tuner.results.statistics import difference_interval, iqm
-from tuner.results.wording import counted, join_words, short_names
 
 
 class Effect(StrEnum):

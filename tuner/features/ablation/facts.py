@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from tuner.config.kinds import conform_all
 from tuner.errors import UserError
+from tuner.results.number_format import format_value
 from tuner.results.records import Fact, Scalar
-from tuner.results.wording import format_value
 
 ABLATE: Final = "ablate"
 """Behind the study: its runs are no part of the result, and not among those of a summary."""

@@ -8,7 +8,7 @@ from tuner.features.ablation.effects import difference, whole_gain
 from tuner.features.ablation.facts import Ablation, CheckedRange, CheckedValue
 from tuner.results.csv_text import csv_text
 from tuner.results.findings import Estimate, estimate
-from tuner.results.wording import counted, format_number, format_value, join_words, short_names
+from tuner.results.number_format import counted, format_number, format_value, join_words, short_names
 
 LEAST_LOSS: Final = 0.05
 """As much of the gain may be lost in any case: where all seeds of the winner score the same it has no interval."""

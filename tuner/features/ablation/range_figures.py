@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 from tuner.features.ablation.facts import Ablation, CheckedRange, CheckedValue
 from tuner.features.ablation.found_ranges import allowed_loss, holds, loss
-from tuner.reporting.figures.parameters import coordinate, value_ticks
-from tuner.reporting.figures.scales import AxisScale
+from tuner.reporting.figures.parameter_effects import coordinate, value_ticks
 from tuner.reporting.figures.style import FAILED, FAINT, HOVER, TRIAL, WINNER, axis
+from tuner.reporting.figures.value_axis import AxisScale
 from tuner.results.findings import Estimate, estimate
+from tuner.results.number_format import format_value, short_names
 from tuner.results.records import Scalar
-from tuner.results.wording import format_value, short_names
 from tuner.trial.messages import JsonDict
 
 

@@ -9,7 +9,7 @@ from tuner.features.ablation.facts import ABLATION
 from tuner.features.ablation.figures import ablation_figure
 from tuner.features.ablation.found_ranges import range_sentences
 from tuner.features.ablation.range_figures import range_figures
-from tuner.features.ablation.sections import ablation_section, checked_ranges_section
+from tuner.features.ablation.section import ablation_section, checked_ranges_section
 from tuner.features.ablation.tables import AblationTable, RangesTable
 from tuner.reporting.features import InReporting
 from tuner.reporting.markup import Html

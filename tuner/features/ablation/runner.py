@@ -17,22 +17,22 @@ from tuner.features.ablation.found_ranges import allowed_loss
 from tuner.features.ablation.path import NONE_CHANGED, AblationPath, Scores
 from tuner.features.ablation.range_search import Moved, RangeSearch, axes_of
 from tuner.features.ablation.settings import AblationSettings
+from tuner.results.number_format import join_words
 from tuner.results.records import LATER_STAGES, SCREEN, RunRecord
-from tuner.results.wording import join_words
 from tuner.study.control import Interrupts, sole_controller
 from tuner.study.definition import DEFAULT_CANDIDATE, Candidate, StudyDefinition
 from tuner.study.dispatch import Dispatcher, Stage
 from tuner.study.end_rules import TrialEndRules
-from tuner.study.errors import StudyError
 from tuner.study.importance import judged_trials
 from tuner.study.run_registry import SeedRegistry
 from tuner.study.space.space import Parameter
 from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import Ownership, refuse_another
-from tuner.study.storage.reading import RUN_ATTRIBUTE, read_records
 from tuner.study.storage.retries import STORAGE_ERRORS, explained
 from tuner.study.storage.store import StudyStore, name_objectives
-from tuner.study.watching.listener import StudyListener
+from tuner.study.storage.trial_records import RUN_ATTRIBUTE, read_records
+from tuner.study.study_errors import StudyError
+from tuner.study.watching.study_listener import StudyListener
 from tuner.trial.messages import JsonDict
 
 

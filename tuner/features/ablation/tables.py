@@ -12,7 +12,7 @@ from tuner.features.ablation.effects import Effect, change_texts, percent, step_
 from tuner.features.ablation.facts import Ablation
 from tuner.features.ablation.found_ranges import edge_words, found_range
 from tuner.results.findings import estimate
-from tuner.results.wording import format_value, short_names
+from tuner.results.number_format import format_value, short_names
 
 _STYLES = {
     Effect.HELPED: "green",

@@ -12,16 +12,16 @@ from omegaconf import DictConfig, OmegaConf
 from note_rl.errors import NoteRLError
 from tuner.checking.env_names import GROUP
 from tuner.checking.section_types import StudyConfig
-from tuner.commands.defining import define, joined
 from tuner.commands.preflight import check_command
-from tuner.config.composing import REFERENCE
+from tuner.commands.study_from_config import define, joined
+from tuner.config.composition import REFERENCE
 from tuner.config.paths import get_path
 from tuner.errors import UserError
 from tuner.features.environments.scales import ScoreScale, check_scale
 from tuner.features.environments.typed import SETTING, as_typed, in_environment
 from tuner.results.objective import METRICS, TargetMetric, make_metric
 from tuner.results.protocol import DEFAULT_BASELINE, StudySettings
-from tuner.runs.checks import resolve
+from tuner.runs.config_checks import resolve
 from tuner.runs.functions import is_function
 from tuner.study import StudyDefinition
 from tuner.study.definition import StudyEnvironment, judged_part

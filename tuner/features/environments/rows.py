@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from tuner.features.environments.facts import ENVIRONMENTS, OWN_WINNERS, OwnWinner
 from tuner.results.findings import Estimate, estimate
 from tuner.results.insights.differences import difference_of
+from tuner.results.number_format import counted, format_number, join_words
 from tuner.results.records import TEST, StudySummary
-from tuner.results.wording import counted, format_number, join_words
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from tuner.features.environments.rows import InEnvironment, by_environment, inte
 from tuner.reporting.elements import note, number_cell, reason, section, table, text_cell
 from tuner.reporting.markup import Html, tag
 from tuner.results.findings import Estimate
+from tuner.results.number_format import format_number
 from tuner.results.records import StudySummary
-from tuner.results.wording import format_number
 
 _TITLE = "In each environment"
 

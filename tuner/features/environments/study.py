@@ -7,19 +7,19 @@ from pathlib import Path
 
 import optuna
 
-from tuner.config.composing import with_section_defaults
+from tuner.config.composition import with_section_defaults
 from tuner.config.paths import config_difference
 from tuner.features.environments.facts import ENVIRONMENTS, OWN_WINNERS, OwnWinner
-from tuner.features.environments.registry import EnvironmentsRegistry
+from tuner.features.environments.part_registry import EnvironmentsRegistry
 from tuner.features.environments.scales import ScoreScale, check_scale
+from tuner.results.number_format import format_number, join_words
 from tuner.results.objective import Curve, Rescale
 from tuner.results.records import SCREEN, TEST
-from tuner.results.wording import format_number, join_words
 from tuner.study.definition import StudyDefinition, judged_part
 from tuner.study.features import InStudy, Probe, Studies, first_stage
 from tuner.study.run_registry import RunRegistry
-from tuner.study.storage.reading import read_records
 from tuner.study.storage.store import DEFINITION, RANDOM_SCORE, WINNER
+from tuner.study.storage.trial_records import read_records
 from tuner.trial.messages import JsonDict
 
 

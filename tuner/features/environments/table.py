@@ -8,8 +8,8 @@ from rich.text import Text
 from tuner.features.environments.facts import ENVIRONMENTS
 from tuner.features.environments.rows import by_environment
 from tuner.results.findings import Estimate
+from tuner.results.number_format import format_number
 from tuner.results.records import StudySummary
-from tuner.results.wording import format_number
 
 
 def environment_table(summary: StudySummary) -> Group:

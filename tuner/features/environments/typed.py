@@ -10,7 +10,7 @@ from typing import Final
 from hydra.core.override_parser.types import ChoiceSweep, Override
 
 from tuner.checking.env_names import GROUP
-from tuner.checking.explaining import parse_overrides
+from tuner.checking.hydra_messages import parse_overrides
 from tuner.config.overrides import to_hydra
 from tuner.errors import UserError
 from tuner.results.protocol import StudySettings

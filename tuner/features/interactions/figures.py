@@ -4,8 +4,8 @@ import html
 from typing import Final
 
 from tuner.features.interactions.facts import Interactions
-from tuner.reporting.figures.parameters import bars_layout, chance_marks, importance_bars
-from tuner.results.wording import short_names
+from tuner.reporting.figures.parameter_effects import bars_layout, chance_marks, importance_bars
+from tuner.results.number_format import short_names
 from tuner.trial.messages import JsonDict
 
 MAX_PAIRS: Final = 8

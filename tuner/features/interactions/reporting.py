@@ -6,8 +6,8 @@ from tuner.reporting.elements import figure, reason, section
 from tuner.reporting.features import InReporting
 from tuner.reporting.markup import Html
 from tuner.results.findings import Verdict
+from tuner.results.number_format import join_words, short_names
 from tuner.results.records import StudySummary
-from tuner.results.wording import join_words, short_names
 from tuner.trial.messages import JsonDict
 
 

@@ -4,7 +4,7 @@ import html
 from collections.abc import Sequence
 
 from tuner.features.objectives.facts import FRONT
-from tuner.features.objectives.verdict import FrontMember, front_members, objectives_of
+from tuner.features.objectives.front_verdict import FrontMember, front_members, objectives_of
 from tuner.reporting.figures.style import DEFAULT, FAINT, TRIAL, WINNER, axis, run_markers
 from tuner.results.records import SCREEN, StudySummary
 from tuner.trial.messages import JsonDict

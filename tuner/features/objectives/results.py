@@ -2,7 +2,7 @@
 
 from tuner.errors import UserError
 from tuner.features.objectives.facts import FRONT
-from tuner.features.objectives.verdict import front_verdict
+from tuner.features.objectives.front_verdict import front_verdict
 from tuner.results.features import Choice, InResults
 from tuner.results.findings import Verdict
 from tuner.results.protocol import StudySettings

@@ -1,7 +1,7 @@
 """The section about several objectives: what one costs in terms of the other."""
 
 from tuner.features.objectives.facts import FRONT
-from tuner.features.objectives.verdict import front_members, objectives_of
+from tuner.features.objectives.front_verdict import front_members, objectives_of
 from tuner.reporting.elements import figure, number_cell, reason, section, table, text_cell
 from tuner.reporting.markup import Html, tag
 from tuner.results.records import StudySummary

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import optuna
 
 from tuner.features.objectives.facts import FRONT
-from tuner.features.objectives.front import Losses, front_of
-from tuner.features.objectives.selection import FrontSelection
+from tuner.features.objectives.front_selection import FrontSelection
+from tuner.features.objectives.pareto_front import Losses, front_of
 from tuner.study.definition import StudyDefinition
 from tuner.study.features import InStudy
-from tuner.study.sweep.study import SWEEP_FOLDER, best_jobs
+from tuner.study.sweep.sweep_study import SWEEP_FOLDER, best_jobs
 from tuner.trial.messages import JsonDict
 
 

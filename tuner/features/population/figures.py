@@ -8,8 +8,8 @@ import numpy as np
 
 from tuner.features.population.descent import changing, line_of
 from tuner.features.population.facts import EVOLVE, STATIC
-from tuner.reporting.figures.scales import AxisScale
 from tuner.reporting.figures.style import DEFAULT, FAILED, FAINT, TRIAL, WINNER, axis, budget_axis, run_markers
+from tuner.reporting.figures.value_axis import AxisScale
 from tuner.results.records import TEST, RunRecord, StudySummary, numbers_among
 from tuner.trial.messages import JsonDict
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
 
 from note_rl.seeding import generator
-from tuner.features.population.drawing import sample
+from tuner.features.population.random_points import sample
 from tuner.results.records import Scalar
 from tuner.study.space.space import Parameter
 

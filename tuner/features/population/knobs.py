@@ -10,8 +10,8 @@ from typing import Final
 from tuner.config.paths import get_path
 from tuner.errors import UserError
 from tuner.features.population.evolution import Evolution
-from tuner.results.wording import join_words
-from tuner.study.schedules import Schedule, is_function
+from tuner.results.number_format import join_words
+from tuner.study.schedule_text import Schedule, is_function
 from tuner.study.space.coordinates import Bounds
 from tuner.study.space.space import Parameter, Space
 from tuner.trial.messages import JsonDict

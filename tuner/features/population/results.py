@@ -8,8 +8,8 @@ from tuner.features.population.facts import EVOLVE, STATIC
 from tuner.results.features import InResults, RunColumn, ShownIn
 from tuner.results.findings import Estimate, estimate
 from tuner.results.insights.differences import difference_of, scores_of
+from tuner.results.number_format import describe_params, format_number, format_signed
 from tuner.results.records import DESCENT, TEST, RunRecord, Scalar, StudySummary
-from tuner.results.wording import describe_params, format_number, format_signed
 from tuner.trial.messages import JsonDict
 
 

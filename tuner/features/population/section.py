@@ -6,8 +6,8 @@ from tuner.features.population.descent import changing, copies
 from tuner.features.population.facts import EVOLVE
 from tuner.reporting.elements import figure, reason, section
 from tuner.reporting.markup import Html, join
+from tuner.results.number_format import counted
 from tuner.results.records import StudySummary
-from tuner.results.wording import counted
 
 
 def value_name(number: int) -> str:

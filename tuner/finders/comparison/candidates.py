@@ -9,10 +9,10 @@ import numpy as np
 
 from note_rl.training.callbacks import Callback, Logs
 from note_rl.training.frozen import FrozenData
-from tuner.config.composing import RunConfig
+from tuner.config.composition import RunConfig
 from tuner.errors import UserError
-from tuner.finders.arguments import trained, with_strategy
-from tuner.finders.job import Measured
+from tuner.finders.find_arguments import trained, with_strategy
+from tuner.finders.finder_process import Measured
 from tuner.finders.subjects import ConfiguredSubject, LiveSubject, Subject
 from tuner.results.objective import AUC, Mixed
 from tuner.runs.training import run_training

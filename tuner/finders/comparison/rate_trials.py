@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tuner.errors import UserError
-from tuner.finders.comparison.comparison import ComparisonResult, ComparisonSettings, run_comparison
-from tuner.finders.study import FinderPlace
+from tuner.finders.comparison.comparison_study import ComparisonResult, ComparisonSettings, run_comparison
+from tuner.finders.finder_study import FinderPlace
 from tuner.finders.subjects import Subject
-from tuner.results.wording import counted, join_words
+from tuner.results.number_format import counted, join_words
 
 _BRACKET = 10.0  # how far the first and the last rate lie from a candidate's own one
 

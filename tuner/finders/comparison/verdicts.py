@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tuner.finders.study import FinderRun
+from tuner.finders.finder_study import FinderRun
+from tuner.results.number_format import format_number, join_words
 from tuner.results.selection import DROP_LEVEL, MIN_RACE_SEEDS
 from tuner.results.statistics import Interval, bootstrap_interval, iqm, paired_permutation_p
-from tuner.results.wording import format_number, join_words
 
 FEWEST_FOR_INTERVAL = 5
 _SURE = 0.05

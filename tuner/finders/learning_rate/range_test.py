@@ -15,8 +15,8 @@ from note_rl.errors import DivergedError, SettingsError
 from note_rl.optimizers.rates import Rates
 from note_rl.training.callbacks import Callback, Logs
 from note_rl.training.frozen import FrozenData
-from tuner.finders.arguments import trained
-from tuner.finders.learning_rate.curves import has_diverged
+from tuner.finders.find_arguments import trained
+from tuner.finders.learning_rate.loss_curves import has_diverged
 from tuner.trial.messages import JsonDict
 
 Told = Callable[[int, float], None]

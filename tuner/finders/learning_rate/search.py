@@ -11,12 +11,12 @@ from note_rl.settings import RolloutSettings
 from tuner.errors import UserError
 from tuner.finders.comparison.candidates import CandidateBudget, CandidateTrial
 from tuner.finders.comparison.verdicts import Comparison, compare, counted_seeds
+from tuner.finders.finder_study import FinderPlace, FinderRun, Plan, run_plan
 from tuner.finders.learning_rate import range_test
-from tuner.finders.learning_rate.curves import Points, Suggestion, rates_of, suggest
+from tuner.finders.learning_rate.loss_curves import Points, Suggestion, rates_of, suggest
 from tuner.finders.learning_rate.tests import ONLINE, RangeTests, RateSettings, points_in
-from tuner.finders.study import FinderPlace, FinderRun, Plan, run_plan
 from tuner.finders.subjects import Subject
-from tuner.results.wording import format_number
+from tuner.results.number_format import format_number
 from tuner.trial.messages import JsonDict
 
 _NUM_COMB: Final = 17

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 
 from tuner.errors import UserError
-from tuner.finders.arguments import with_strategy
 from tuner.finders.comparison.candidates import CandidateBudget
-from tuner.finders.job import Measured
+from tuner.finders.find_arguments import with_strategy
+from tuner.finders.finder_process import Measured
 from tuner.finders.learning_rate import range_test
-from tuner.finders.learning_rate.curves import RISE, Points, points_of
+from tuner.finders.learning_rate.loss_curves import RISE, Points, points_of
 from tuner.finders.subjects import Subject
 from tuner.support.names import did_you_mean
 from tuner.trial.context import TrialContext

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tuner.reporting.downsampling import MOST_LINES, MOST_POINTS, thinned
 from tuner.reporting.figures.style import (
     DEFAULT,
     FAILED,
@@ -16,7 +17,6 @@ from tuner.reporting.figures.style import (
     finite,
     run_markers,
 )
-from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, thinned
 from tuner.results.findings import Estimate, Verdict, estimate
 from tuner.results.records import SCREEN, TEST, RunRecord, StudySummary
 from tuner.trial.messages import JsonDict, Outcome

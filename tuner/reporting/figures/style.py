@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from tuner.results.number_format import describe_params, format_number
 from tuner.results.records import RunRecord
-from tuner.results.wording import describe_params, format_number
 from tuner.trial.messages import JsonDict
 
 WINNER: Final = "var(--winner)"

@@ -1,13 +1,13 @@
 """The sections about parameters: where they may safely lie, which of them matter, and how they go together."""
 
+from tuner.reporting.downsampling import MOST_LINES, MOST_POINTS, drawn_note
 from tuner.reporting.elements import figure, figure_grid, note, number_cell, reason, section, table
-from tuner.reporting.figures.parameters import sliced_paths
-from tuner.reporting.figures.scales import AxisScale
+from tuner.reporting.figures.parameter_effects import sliced_paths
+from tuner.reporting.figures.value_axis import AxisScale
 from tuner.reporting.markup import Html, tag
-from tuner.reporting.thinning import MOST_LINES, MOST_POINTS, drawn_note
 from tuner.results.insights.safe_ranges import SafeRange, good_trials, safe_ranges
+from tuner.results.number_format import format_value, short_names
 from tuner.results.records import SCREEN, StudySummary
-from tuner.results.wording import format_value, short_names
 
 MIN_TRIALS_FOR_IMPORTANCE = 8
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from tuner.results.features import all_stages
-from tuner.results.insights.noise import seed_noise
+from tuner.results.insights.winner_ties import seed_noise
+from tuner.results.number_format import format_number
 from tuner.results.records import SCREEN, RunRecord, StudySummary
 from tuner.results.statistics import expected_best_of_k
-from tuner.results.wording import format_number
 from tuner.trial.messages import Outcome
 
 MIN_TRIALS = 5

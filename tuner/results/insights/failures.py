@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuner.results.number_format import counted, format_value, join_words
 from tuner.results.records import SCREEN, TEST, RunRecord, StudySummary, numbers_among
 from tuner.results.statistics import probability_of_improvement
-from tuner.results.wording import counted, format_value, join_words
 from tuner.trial.folder import explanation_in
 from tuner.trial.messages import Outcome
 

@@ -6,8 +6,8 @@ wherever a hyperparameter search in reinforcement learning is reported.
 
 from tuner.results.features import all_stages
 from tuner.results.insights.effort import costs
+from tuner.results.number_format import counted, format_seconds, join_words
 from tuner.results.records import TEST, StudySummary
-from tuner.results.wording import counted, format_seconds, join_words
 
 
 def checklist(summary: StudySummary) -> dict[str, str]:

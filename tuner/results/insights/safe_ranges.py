@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tuner.results.insights.noise import seed_noise
+from tuner.results.insights.winner_ties import seed_noise
 from tuner.results.records import SCREEN, RunRecord, Scalar, StudySummary, numbers_among
 
 MIN_TRIALS = 8

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from tuner.results.findings import estimate
+from tuner.results.number_format import counted
 from tuner.results.objective import PENALTY, SECONDS, SecondsTo, TargetMetric, make_metric
 from tuner.results.records import TEST, RunRecord, StudySummary
-from tuner.results.wording import counted
 
 
 def targets_of(summary: StudySummary) -> list[TargetMetric]:

@@ -30,8 +30,8 @@ from tuner.errors import UserError
 from tuner.results.records import Scalar
 from tuner.study.space.conditions import check_conditions, in_order, is_active, parse_when
 from tuner.study.space.coordinates import Bounds, Coordinate, Plain, as_number
-from tuner.study.space.describing import describe_values
 from tuner.study.space.leaves import leaves_of, parse_coordinate
+from tuner.study.space.parameter_text import describe_values
 from tuner.support.names import did_you_mean
 from tuner.trial.messages import JsonDict
 

@@ -2,7 +2,7 @@
 
 import os
 
-from tuner.support.files import FULL
+from tuner.support.text_files import FULL
 from tuner.trial.messages import TrialResult
 
 _WORDS = tuple(word for number in FULL for word in (f"[Errno {number}]", f"(os error {number})", os.strerror(number)))

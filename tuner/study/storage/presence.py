@@ -11,7 +11,7 @@ from pathlib import Path
 import sqlalchemy.exc
 from optuna.storages import BaseStorage, RDBStorage
 
-from tuner.study.storage.opening import IN_MEMORY, file_of
+from tuner.study.storage.open_storage import IN_MEMORY, file_of
 from tuner.study.storage.retries import StorageLostError
 
 

@@ -19,8 +19,8 @@ from sqlalchemy.engine import make_url
 from tuner.errors import UserError
 from tuner.study.optuna_internals import DATABASE_CALLS
 from tuner.study.storage.connections import DatabaseConnections, GivenUpError
-from tuner.support.files import is_full
 from tuner.support.passwords import hidden
+from tuner.support.text_files import is_full
 
 PATIENCE_S = 300.0
 """How long a study waits for its database. Runs under way wait with it, at their next report."""

@@ -21,8 +21,8 @@ from tuner.errors import UserError
 from tuner.results.features import all_facts
 from tuner.study.optuna_internals import SCHEMA_VERSION, TABLES
 from tuner.study.storage.retries import cause_of, is_connection_lost
-from tuner.support.files import is_full, parse_json
 from tuner.support.names import is_folder_name
+from tuner.support.text_files import is_full, parse_json
 from tuner.trial.messages import JsonDict, Outcome
 
 _UNREADABLE = (

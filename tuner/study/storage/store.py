@@ -15,18 +15,18 @@ from optuna.samplers import BaseSampler, RandomSampler
 from optuna.storages import BaseStorage, RDBStorage
 
 from note_rl.support.formats import FORMAT
-from tuner.config.composing import with_section_defaults
+from tuner.config.composition import with_section_defaults
 from tuner.config.paths import config_difference
 from tuner.errors import UserError
 from tuner.features import parts
 from tuner.results.records import SCREEN, Objective
 from tuner.study.definition import StudyDefinition
 from tuner.study.features import InStudy
-from tuner.study.storage.opening import open_storage
+from tuner.study.storage.open_storage import open_storage
 from tuner.study.storage.presence import StorageFile
 from tuner.study.storage.retries import RetryingStorage
 from tuner.study.storage.soundness import check_study, readable
-from tuner.support.closing import ClosedAtExit
+from tuner.support.close_at_exit import ClosedAtExit
 from tuner.support.names import did_you_mean
 from tuner.support.passwords import shown
 from tuner.support.revision import code_revision

@@ -10,7 +10,7 @@ from tuner.study.definition import StudyDefinition
 from tuner.study.space.coordinates import Bounds, Choices, Plain
 from tuner.study.space.space import Parameter, Space
 from tuner.study.sweep.job_registry import Jobs
-from tuner.study.sweep.study import Direction, Sweep, SweepSampler
+from tuner.study.sweep.sweep_study import Direction, Sweep, SweepSampler
 
 
 def listed_space(points: Mapping[str, Sequence[Any]]) -> Space:

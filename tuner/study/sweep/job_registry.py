@@ -17,8 +17,8 @@ from tuner.study.enqueued import admits
 from tuner.study.optuna_internals import begin_loop, suggest
 from tuner.study.run_checks import config_mismatch
 from tuner.study.run_registry import Run, RunEnd, RunRegistry
-from tuner.study.sampling.vetting import inside
-from tuner.study.storage.reading import (
+from tuner.study.sampling.stored_values import inside
+from tuner.study.storage.trial_records import (
     ATTEMPTS_ATTRIBUTE,
     OUTCOME_ATTRIBUTE,
     RUN_ATTRIBUTE,

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from rich.console import Console
 
 from tuner.executors.base import Event, TrialProgress, TrialReported
-from tuner.reporting.progress import RunningRun, Schedule, StudyTally
+from tuner.reporting.study_progress import RunningRun, Schedule, StudyTally
 from tuner.reporting.terminal import LiveTable
 from tuner.results.protocol import plan_stages
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import StudyDefinition
 from tuner.study.run_registry import Run
-from tuner.study.watching.listener import StudyListener
+from tuner.study.watching.study_listener import StudyListener
 
 
 @dataclass

@@ -7,15 +7,15 @@ from types import TracebackType
 from typing import Final, Self
 
 from tuner.results.columns import columns
-from tuner.results.encoding import encoded
 from tuner.results.features import ShownIn, all_facts, all_stages
+from tuner.results.json_values import encoded
 from tuner.results.records import SCREEN, RunRecord, StudySummary
 from tuner.results.verdict import verdict
 from tuner.study.definition import StudyDefinition
-from tuner.study.errors import StudyStopped
 from tuner.study.run_registry import Run
 from tuner.study.storage.store import describe, settings_to_json
-from tuner.study.watching.listener import StudyListener
+from tuner.study.study_errors import StudyStopped
+from tuner.study.watching.study_listener import StudyListener
 from tuner.support.plain_text import message_of, one_line
 from tuner.trackers.base import RunInfo, RunTracker, Table, Tracker
 from tuner.trial.messages import JsonDict, Outcome

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tuner.results.wording import counted
+from tuner.results.number_format import counted
 from tuner.support.plain_text import printable_copy, shortened
 from tuner.trackers.background import BackgroundCalls
 from tuner.trackers.base import RunInfo, Table
-from tuner.trackers.wandb.local import (
+from tuner.trackers.wandb.run_mode import (
     RUN_ID_FILE,
     Mode,
     agents_run,

@@ -6,8 +6,8 @@ import tensorflow as tf
 from note_rl.agents.shared.encoders import EncodedPlan, EncodedSettings, EncoderPlan, encoded_plan
 from note_rl.agents.shared.keras.layered import LayeredNetwork
 from note_rl.agents.shared.keras.networks import as_numbers
-from note_rl.agents.shared.layers import Shape
-from note_rl.settings.arguments import taking
+from note_rl.agents.shared.layer_kinds import Shape
+from note_rl.settings.field_arguments import taking
 
 
 class EncodedNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types

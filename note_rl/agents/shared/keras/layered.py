@@ -1,4 +1,4 @@
-"""Networks from lists of layers, in Keras; what the lists may hold is said in `note_rl.agents.shared.layers`."""
+"""Networks from lists of layers, in Keras; what the lists may hold is said in `note_rl.agents.shared.layer_kinds`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from note_rl.agents.shared.architecture import Architecture, NetworkPlan, Placed, begin, uniform_bound, weighted
 from note_rl.agents.shared.keras.networks import MakeNetwork, as_numbers
-from note_rl.agents.shared.layers import Activate, Conv, Dense, Dropout, Flatten, Layer, Norm, Pool, Shape
+from note_rl.agents.shared.layer_kinds import Activate, Conv, Dense, Dropout, Flatten, Layer, Norm, Pool, Shape
 from note_rl.errors import SettingsError
 from note_rl.learners.keras.variables import as_array
 from note_rl.learners.numpy_policy import DenseLayer
-from note_rl.settings.arguments import taking
+from note_rl.settings.field_arguments import taking
 
 _EPSILON = 1e-5  # of normalisations, and how much of the running statistics each batch leaves: PyTorch's
 _MOMENTUM = 0.9

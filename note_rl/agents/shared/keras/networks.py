@@ -10,10 +10,10 @@ import tensorflow as tf
 from note_rl.agents.shared.perceptrons import CNNSettings, MLPSettings
 from note_rl.agents.shared.spaces import ContinuousSpaces, image_shape, say_if_pixels
 from note_rl.environments.frames import channels_first
-from note_rl.environments.packing import shape_with_action
+from note_rl.environments.observation_packing import shape_with_action
 from note_rl.learners.keras.variables import as_array
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of, scaled_tanh
-from note_rl.settings.arguments import taking
+from note_rl.settings.field_arguments import taking
 from note_rl.types import Activation
 
 MakeNetwork = Callable[[tuple[int, ...], int], keras.Model]

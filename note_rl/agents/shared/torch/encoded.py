@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from note_rl.agents.shared.encoders import EncodedPlan, EncodedSettings, EncoderPlan, encoded_plan
-from note_rl.agents.shared.layers import Shape
+from note_rl.agents.shared.layer_kinds import Shape
 from note_rl.agents.shared.torch.layered import LayeredNetwork
 from note_rl.agents.shared.torch.networks import as_numbers
-from note_rl.settings.arguments import taking
+from note_rl.settings.field_arguments import taking
 
 
 class EncodedNetwork(nn.Module):

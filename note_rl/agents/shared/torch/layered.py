@@ -1,4 +1,4 @@
-"""Networks from lists of layers, in PyTorch; what the lists may hold is said in `note_rl.agents.shared.layers`."""
+"""Networks from lists of layers, in PyTorch; what the lists may hold is said in `note_rl.agents.shared.layer_kinds`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
@@ -7,11 +7,11 @@ from typing import Any, Self, cast
 from torch import Tensor, nn
 
 from note_rl.agents.shared.architecture import Architecture, NetworkPlan, Placed, begin, uniform_bound, weighted
-from note_rl.agents.shared.layers import Activate, Conv, Dense, Dropout, Flatten, Layer, Norm, Pool, Shape
+from note_rl.agents.shared.layer_kinds import Activate, Conv, Dense, Dropout, Flatten, Layer, Norm, Pool, Shape
 from note_rl.agents.shared.torch.networks import ACTIVATIONS, MakeNetwork, as_numbers
 from note_rl.errors import SettingsError
 from note_rl.learners.numpy_policy import DenseLayer
-from note_rl.settings.arguments import taking
+from note_rl.settings.field_arguments import taking
 
 _EPSILON = 1e-5  # of normalisations; Keras begins with another one
 

@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 
 from note_rl.learners.pytorch.adam import Adam, Slots, adam_step
-from note_rl.learners.pytorch.evaluated import Evaluated, flattened, form_of
 from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.step_graph.compiler import compiled
 from note_rl.learners.pytorch.step_graph.eager import EagerWay, Example
-from note_rl.learners.pytorch.step_graph.failures import in_short
 from note_rl.learners.pytorch.step_graph.program import Includes, Program, Trace
 from note_rl.learners.pytorch.step_graph.record import Recording, recorded
 from note_rl.learners.pytorch.step_graph.replay import replay
+from note_rl.learners.pytorch.step_graph.replay_failures import in_short
+from note_rl.learners.pytorch.step_result import Evaluated, flattened, form_of
 from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.learners.pytorch.torch_internals import foreach_add_
 

@@ -16,16 +16,16 @@ from torch import Tensor
 
 from note_rl.errors import say_once
 from note_rl.learners.adjustable import of_the_agent
-from note_rl.learners.comparing import is_same
-from note_rl.learners.pytorch.evaluated import Evaluated
+from note_rl.learners.captured_values import is_same
 from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.step_graph.builder import Builder
 from note_rl.learners.pytorch.step_graph.compiler import NO_COMPILER, why_not_compiled
 from note_rl.learners.pytorch.step_graph.eager import EagerWay, Example
-from note_rl.learners.pytorch.step_graph.failures import StepError, in_short
 from note_rl.learners.pytorch.step_graph.guards import why_not_recorded
 from note_rl.learners.pytorch.step_graph.products import LEAST_WORK, MKL, ONEDNN
 from note_rl.learners.pytorch.step_graph.program import Includes, Trace
+from note_rl.learners.pytorch.step_graph.replay_failures import StepError, in_short
+from note_rl.learners.pytorch.step_result import Evaluated
 from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.learners.step_way import NONE_TAKEN, StepWay, Way
 

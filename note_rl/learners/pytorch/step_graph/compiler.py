@@ -33,7 +33,7 @@ from note_rl.learners.pytorch.torch_internals import (
     loaded_package,
     loaded_program,
 )
-from note_rl.support.files import atomic_target
+from note_rl.support.atomic_files import atomic_target
 from note_rl.support.programs import is_usable, programs_folder, remove_oldest
 
 _log = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from note_rl.learners.base import temporary_attributes
-from note_rl.learners.pytorch.evaluated import Evaluated
 from note_rl.learners.pytorch.step_graph.guards import Guards
+from note_rl.learners.pytorch.step_result import Evaluated
 from note_rl.types import TRANSITION_COLUMNS
 
 # minibatch by name [B, ...], whether all groups learn -> what it gave; changes nothing but random numbers

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from note_rl.learners.comparing import ABSENT, PLAIN, SameObject
+from note_rl.learners.captured_values import ABSENT, PLAIN, SameObject
 from note_rl.learners.python_objects import is_fixed
 
 _LARGEST = 1_000  # numbers in an array, which are compared before each update block

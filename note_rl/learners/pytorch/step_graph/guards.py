@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from note_rl.learners.comparing import ABSENT, PLAIN, is_same
+from note_rl.learners.captured_values import ABSENT, PLAIN, is_same
 from note_rl.learners.python_objects import iterator_named_by
 from note_rl.learners.pytorch.modes import networks_in, networks_of
 from note_rl.learners.pytorch.step_graph.forms import can_change_within, form_of, identities_of

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from note_rl.learners.comparing import PLAIN, is_same
+from note_rl.learners.captured_values import PLAIN, is_same
 from note_rl.learners.pytorch.torch_internals import hooks_of_tensor
 
 COMPARED = (*PLAIN, tuple, type, partial, FunctionType, BuiltinFunctionType)

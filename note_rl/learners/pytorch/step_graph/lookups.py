@@ -20,12 +20,12 @@ import numpy as np
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from note_rl.learners.comparing import ABSENT, PLAIN
-from note_rl.learners.outside import is_installed, profiled_by, read_from_outside
+from note_rl.learners.attribute_reads import reads_of
+from note_rl.learners.captured_values import ABSENT, PLAIN
+from note_rl.learners.external_calls import is_installed, profiled_by, read_from_outside
 from note_rl.learners.python_objects import names_in
 from note_rl.learners.pytorch.step_graph.layer_guards import COMPARED
 from note_rl.learners.pytorch.step_graph.process_settings import SETTINGS
-from note_rl.learners.reads import reads_of
 from note_rl.support.garbage import no_garbage_collection
 
 _KNOWN = {"torch", "numpy", "note_rl", *sys.stdlib_module_names}  # nothing that changes is read by what is in these

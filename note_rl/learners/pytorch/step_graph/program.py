@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from note_rl.learners.pytorch.adam import Adam, Slots
-from note_rl.learners.pytorch.evaluated import Evaluated, unflattened
 from note_rl.learners.pytorch.optimizer_step import FlushedSubnormals
-from note_rl.learners.pytorch.step_graph.failures import FAILURES, Beginning, StepError, in_short
 from note_rl.learners.pytorch.step_graph.record import Recording
+from note_rl.learners.pytorch.step_graph.replay_failures import FAILURES, Beginning, StepError, in_short
+from note_rl.learners.pytorch.step_result import Evaluated, unflattened
 from note_rl.learners.step_way import StepWay, Way
 
 

@@ -15,7 +15,7 @@ from gymnasium import spaces
 from note_rl.agents.shared.encoders import encoders_by_kind
 from note_rl.agents.shared.spaces import any_spaces, continuous_spaces
 from note_rl.environments import flat_observations
-from note_rl.environments.packing import PackedKey, PackedShape, observed_shape
+from note_rl.environments.observation_packing import PackedKey, PackedShape, observed_shape
 from note_rl.errors import SettingsError
 from note_rl.noise import GaussianWhiteNoiseProcess
 from note_rl.policy import EpsGreedyQPolicy, NoisyPolicy, SoftmaxPolicy, SquashedGaussianPolicy

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from note_rl.agents.pytorch import DQN
-from note_rl.learners.pytorch.step_graph.failures import Beginning
 from note_rl.learners.pytorch.step_graph.record import recorded
+from note_rl.learners.pytorch.step_graph.replay_failures import Beginning
 from note_rl.seeding import seed_everything
 from tests.note_rl.learners.step_graph.recorded_agents import EACH, assert_same_state, built_in, learner_of, minibatches
 

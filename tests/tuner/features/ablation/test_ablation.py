@@ -23,7 +23,7 @@ from tuner.results.protocol import stage_seeds
 from tuner.results.records import StudySummary
 from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.study import StudyDefinition, StudyStore, Winner, find_winner, summarise
-from tuner.study.storage.reading import read_records
+from tuner.study.storage.trial_records import read_records
 from tuner.trial.messages import JsonDict, Outcome, TrialResult, TrialSpec
 
 SETTINGS = AblationSettings(num_seeds=8, num_race_seeds=4)

@@ -25,7 +25,7 @@ from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.runs.simulator import Synthetic
 from tuner.study import StudyDefinition, StudyStore
 from tuner.study.space.space import Space
-from tuner.study.storage.reading import read_records
+from tuner.study.storage.trial_records import read_records
 from tuner.trial.messages import JsonDict, Outcome, TrialResult, TrialSpec
 
 HILL: JsonDict = {

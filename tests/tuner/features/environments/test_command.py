@@ -10,9 +10,9 @@ from omegaconf import OmegaConf
 
 import tuner as tuner_package
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLine
-from tuner.commands.defining import define
 from tuner.commands.preflight import preflight
-from tuner.config.composing import to_json
+from tuner.commands.study_from_config import define
+from tuner.config.composition import to_json
 from tuner.errors import UserError
 from tuner.features.environments.facts import ENVIRONMENTS
 from tuner.features.environments.typed import as_typed, spelled_out

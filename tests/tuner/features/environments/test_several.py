@@ -31,7 +31,7 @@ from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.results.verdict import verdict
 from tuner.study import StudyError, StudyListener, StudyStopped, StudyStore, summarise
 from tuner.study.definition import StudyEnvironment
-from tuner.study.watching.tracking import TrackingListener
+from tuner.study.watching.trial_tracking import TrackingListener
 from tuner.trackers.base import RunInfo, Tracker
 from tuner.trial.messages import JsonDict, Outcome, TrialResult, TrialSpec
 

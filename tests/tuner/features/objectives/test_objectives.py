@@ -18,9 +18,9 @@ from tests.tuner.study.test_study import check_complete
 from tuner.errors import UserError
 from tuner.features.objectives.facts import FRONT
 from tuner.features.objectives.figure import front_figure
-from tuner.features.objectives.front import front_of
-from tuner.features.objectives.selection import FrontSelection
-from tuner.features.objectives.verdict import front_members
+from tuner.features.objectives.front_selection import FrontSelection
+from tuner.features.objectives.front_verdict import front_members
+from tuner.features.objectives.pareto_front import front_of
 from tuner.reporting import FinalTable, write_page
 from tuner.results.objective import make_others, other_values
 from tuner.results.records import Objective, RunRecord, StudySummary

@@ -11,18 +11,18 @@ import pytest
 from tests.tuner.studies import CONFIG, ControllerDied, FakeExecutor, Script, definition, journal, run_study
 from tests.tuner.study.test_study_listeners import FakeTracker
 from tuner.errors import UserError
-from tuner.features.population.breeding import Breeding, Standing
-from tuner.features.population.drawing import moved
 from tuner.features.population.evolution import Evolution
+from tuner.features.population.exploit_explore import Breeding, Standing
 from tuner.features.population.facts import STATIC
 from tuner.features.population.gains import GainModel, GainSeeker, TrainedPart
 from tuner.features.population.knobs import knobs, schedule_of
+from tuner.features.population.random_points import moved
 from tuner.results.insights.effort import costs
 from tuner.results.records import RunRecord
 from tuner.study import StudyStore
 from tuner.study.features import check_definition
 from tuner.study.space.space import Space
-from tuner.study.watching.tracking import TrackingListener
+from tuner.study.watching.trial_tracking import TrackingListener
 from tuner.trial import folder as files
 from tuner.trial.messages import JsonDict, Outcome, TrialResult, TrialSpec
 

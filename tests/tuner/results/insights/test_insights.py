@@ -9,8 +9,8 @@ import pytest
 from tests.tuner.reporting.summaries import full_study, run
 from tuner.results.insights.effort import costs, expected_best
 from tuner.results.insights.failures import failed_runs, failure_kinds
-from tuner.results.insights.noise import seed_noise
 from tuner.results.insights.safe_ranges import good_trials, safe_ranges
+from tuner.results.insights.winner_ties import seed_noise
 from tuner.results.records import RunRecord, StudySummary
 from tuner.trial.messages import Outcome
 

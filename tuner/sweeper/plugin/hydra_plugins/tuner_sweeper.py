@@ -3,7 +3,7 @@
 Every Hydra application imports this file, whatever it is about, so it loads nothing but Hydra: all else is imported
 when a sweep begins. The build puts the file into the top-level namespace package `hydra_plugins`, where Hydra looks.
 
-A setting that is null is not set: Optuna's default, or ours in `tuner.sweeper.settings`, holds.
+A setting that is null is not set: Optuna's default, or ours in `tuner.sweeper.sweeper_settings`, holds.
 """
 
 import importlib.util
@@ -27,7 +27,7 @@ class OptunaSweeper(Sweeper):
     """Runs the jobs of a sweep as trials of an Optuna study.
 
     Args:
-        settings: The node `hydra.sweeper`, see `tuner.sweeper.settings`.
+        settings: The node `hydra.sweeper`, see `tuner.sweeper.sweeper_settings`.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -41,7 +41,7 @@ class OptunaSweeper(Sweeper):
 
     def sweep(self, arguments: list[str]) -> Any:
         """Runs the sweep, or what is left of it; returns what optimization_results.yaml says."""
-        from tuner.sweeper.job import HydraApp
+        from tuner.sweeper.hydra_job import HydraApp
         from tuner.sweeper.run import run_sweep
 
         assert self.hydra_context is not None
@@ -102,7 +102,7 @@ class ExecutorSource(ConfigSource):
         return sorted(file.stem for file in self._folder().glob("*.yaml"))
 
     def _folder(self) -> Path:
-        from tuner.config.composing import conf_folder
+        from tuner.config.composition import conf_folder
 
         return conf_folder() / _EXECUTOR
 

@@ -1,0 +1,57 @@
+"""The agent as experience sees it, and the experience that settings ask for."""
+
+from typing import Any
+
+import numpy as np
+
+from note_rl.environments.goals import GoalLayout
+from note_rl.environments.normalise import RewardNormaliser
+from note_rl.learners.base import Learner
+from note_rl.replay.experience.base import AgentView, Experience
+from note_rl.replay.experience.replay_experience import ReplayExperience
+from note_rl.replay.experience.rollout_experience import RolloutExperience
+from note_rl.replay.experience.sequences import SequenceExperience
+from note_rl.replay.hindsight import goal_functions
+from note_rl.settings import ReplaySettings, RolloutSettings, Settings
+
+
+def agent_view(
+    agent: Any,
+    learner: Learner,
+    settings: Settings,
+    goals: GoalLayout | None,
+    reward: RewardNormaliser | None,
+) -> AgentView:
+    """What experience asks of an agent.
+
+    Args:
+        agent: Whose gamma and gae_lambda are read anew each time, as schedules may move them.
+        learner: Evaluates its value() and reward().
+        settings: Whether observations are normalised.
+        goals: Where the goal stands in an observation, where tasks have one.
+        reward: Normalises rewards; None: they stay as they are.
+    """
+    return AgentView(
+        gamma=(lambda: float(agent.gamma)) if hasattr(agent, "gamma") else None,
+        gae_lambda=lambda: float(getattr(agent, "gae_lambda", agent.default_gae_lambda)),
+        value=learner.value if hasattr(agent, "value") else None,
+        reward=learner.reward if hasattr(agent, "reward") else None,
+        goals=goal_functions(agent, goals),
+        standardise_advantage=bool(getattr(agent, "normalise_advantage", agent.default_normalise_advantage)),
+        normalise_obs=agent.obs_normaliser if settings.normalise_obs else None,
+        normalise_reward=reward,
+    )
+
+
+def make_experience(settings: Settings, view: AgentView, num_envs: int, rng: np.random.Generator) -> Experience:
+    """Replay, rollouts or sequences.
+
+    Raises:
+        NoteRLError: The agent or the number of environments does not fit.
+    """
+    chosen = settings.experience
+    if isinstance(chosen, ReplaySettings):
+        return ReplayExperience(chosen, view, rng)
+    if isinstance(chosen, RolloutSettings):
+        return RolloutExperience(chosen.for_envs(num_envs), view, rng)
+    return SequenceExperience(chosen.for_envs(num_envs), view, rng)

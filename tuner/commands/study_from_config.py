@@ -1,0 +1,248 @@
+"""What study a composed config describes, and what of it is refused before anything is written."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig, OmegaConf
+
+from note_rl.errors import NoteRLError
+from tuner.checking.features import InChecking
+from tuner.checking.hydra_messages import parse_overrides
+from tuner.checking.section_types import StudyConfig
+from tuner.commands.baselines import KnownConfigs
+from tuner.commands.features import InCommands
+from tuner.config.composition import RUN_PARTS, run_config_of, with_section_defaults
+from tuner.config.kinds import written
+from tuner.config.paths import flatten
+from tuner.errors import UserError
+from tuner.executors.executor_factory import check_executor
+from tuner.features import parts
+from tuner.results.number_format import describe_part
+from tuner.runs.build import build_node, check_trackers
+from tuner.runs.config_checks import check_kinds, checked_run, resolve
+from tuner.runs.functions import ENTRY as FUNCTION_ENTRY
+from tuner.runs.functions import function_name, is_function
+from tuner.study import StudyDefinition, StudyStore, quiet_optuna
+from tuner.study.budget import check_budget
+from tuner.study.features import check_definition
+from tuner.study.sampling.sampler_factory import (
+    SamplerFactory,
+    make_sampler,
+    require_objectives,
+    require_packages,
+    require_pruner,
+)
+from tuner.study.space.space import Space
+from tuner.study.storage.open_storage import check_url, has_studies
+from tuner.study.storage.store import BY_CHANCE, settings_begun_with
+from tuner.support.passwords import command_line
+from tuner.trial.messages import JsonDict
+
+_DOWNLOADED = "tuner.hub"
+
+
+def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
+    """Refuses a search that cannot be.
+
+    Raises:
+        UserError: Says what is wrong with it.
+    """
+    definition, resolved = define(config, overrides, config_dir), resolve(config)
+    check_workplace(resolved)
+    for part in parts(InChecking):
+        part.typed(definition.settings, overrides)
+    check_budget(definition)
+    _check_search(definition, resolved)
+    for one in definition.part_names or ("",):
+        _check_ends(definition.within(one))
+    _check_baselines(definition)
+
+
+def check_workplace(resolved: JsonDict) -> None:
+    """Refuses a storage, an executor or a tracker that cannot be. Opens and starts nothing.
+
+    Raises:
+        UserError: Says what is wrong with it.
+    """
+    check_url(resolved["storage"]["url"])
+    check_executor(resolved["executor"])
+    check_trackers(resolved.get("tracker"))
+
+
+def search_parts(resolved: JsonDict) -> tuple[SamplerFactory, Any]:
+    """What makes the sampler, and the pruner.
+
+    Raises:
+        UserError: One of them cannot be built, or needs a package that is not installed.
+    """
+    for part in ("sampler", "pruner"):
+        require_packages(str(resolved[part]["_target_"]).rpartition(".")[2])
+    with quiet_optuna():
+        sampler: SamplerFactory = build_node("sampler", {**resolved["sampler"], "_partial_": True})
+        pruner = require_pruner(build_node("pruner", resolved["pruner"]))
+    return sampler, pruner
+
+
+def _check_search(definition: StudyDefinition, resolved: JsonDict) -> None:
+    """Makes sampler and pruner once, unless their code would have to be downloaded for that."""
+    if _DOWNLOADED not in (resolved["sampler"]["_target_"], resolved["pruner"]["_target_"]):
+        sampler, _ = search_parts(resolved)
+        require_objectives(sampler, len(definition.directions))
+        make_sampler(sampler, definition.seed, 0, definition.space)
+
+
+def _check_ends(definition: StudyDefinition) -> None:
+    """Refuses values in the space that no run can have: each end of a range and each choice, one at a time.
+
+    Numbers of the buffer and of environments depend on each other: whether they fit is known only when all are drawn,
+    and only their kind is looked at.
+    """
+    for parameter in definition.space.parameters:
+        depends = parameter.path.startswith("buffer.") or parameter.path == "env.num_envs"
+        check = check_kinds if depends else checked_run
+        for drawn in parameter.ends:
+            value = parameter.value(drawn, definition.config)
+            together = {path: choices[0] for path, choices in parameter.when.items()}
+            try:
+                check(definition.run_config({**together, parameter.path: value}, seed=0))
+            except (UserError, NoteRLError) as error:
+                reached = written(value)
+                raise UserError(
+                    f"space.{parameter.path} reaches {reached}, and no run can have that: {error}"
+                ) from error
+
+
+def _check_baselines(definition: StudyDefinition) -> None:
+    for name, config in definition.known.items():
+        try:
+            checked_run({**config, "seed": 0})
+        except (UserError, NoteRLError) as error:
+            raise UserError(f"study.baselines={name}: no run can have its settings here: {error}") from error
+
+
+def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> StudyDefinition:
+    """The study that a composed config describes.
+
+    Raises:
+        UserError: Its search or its sizes make no sense.
+    """
+    found = _define(config, overrides, config_dir)
+    if not config.study.as_begun:
+        return found
+    begun = config.copy()
+    begun.study.as_begun = False
+    for path, value in _settings_of_before(found, str(resolve(config)["storage"]["url"]), overrides).items():
+        OmegaConf.update(begun, path, value, merge=False)
+    return _define(begun, overrides, config_dir)
+
+
+def _settings_of_before(now: StudyDefinition, url: str, overrides: Sequence[str]) -> JsonDict:
+    """What a study was begun with that is another value now, by config path, but for what is typed.
+
+    Raises:
+        UserError: There is no such study.
+    """
+    study = None
+    if has_studies(url):
+        with StudyStore(url) as store:
+            study = store.find(now.name)
+    if study is None:
+        raise UserError(f"study.as_begun=true, and no study {now.name} was begun: leave it out, or name one that was")
+    typed = {override.key_or_group for override in parse_overrides(overrides)}
+    before, after = (flatten(with_section_defaults(one)) for one in (settings_begun_with(study), now.config))
+    return {path: value for path, value in before.items() if after.get(path, value) != value and path not in typed}
+
+
+def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> StudyDefinition:
+    known = (part.defined(config, overrides, config_dir) for part in parts(InCommands))
+    if (of_a_feature := next(filter(None, known), None)) is not None:
+        return of_a_feature
+    resolved = resolve(config)
+    study = resolved["study"]
+    run_config = run_config_of(resolved)
+
+    template = config.copy()
+
+    def configure(values: JsonDict) -> JsonDict:
+        with _holding(template, values):
+            return run_config_of(resolve(template, RUN_PARTS))
+
+    agent = function_name(run_config).lower()
+    settings = StudyConfig(**study).settings()
+    configs = KnownConfigs(run_config, config_dir)
+    baselines = configs.baselines(settings.baselines)
+    described = {part: describe_part(resolved[part]) for part in ("sampler", "pruner")}
+    found = StudyDefinition(
+        name=study["name"] or _default_name(agent, run_config, study["size"], resolved["seed"]),
+        config=run_config,
+        space=Space.from_config(resolved["space"], run_config, _fixed(overrides)),
+        settings=replace(settings, baselines=tuple(baselines)),
+        seed=resolved["seed"],
+        agent=agent,
+        folder=Path(study["folder"]),
+        configure=configure,
+        warm_start=configs.starts(resolved["warm_start"]),
+        known=baselines,
+        features=_of_features(resolved),
+        facts={
+            "command": command_line(["tuner", "tune", *overrides]),
+            **(described if settings.search is None else {"sampler": settings.search.name, "pruner": ""}),
+            **({} if _in_fixed_order(resolved["executor"]) else {BY_CHANCE: "as trials end"}),
+        },
+    )
+    check_definition(found)
+    return replace(found, entry=FUNCTION_ENTRY, probe=None) if is_function(run_config) else found
+
+
+def _of_features(resolved: JsonDict) -> dict[str, JsonDict]:
+    """The settings of features, by their group."""
+    return {name: resolved[name] for part in parts(InChecking) for name in part.sections if resolved.get(name)}
+
+
+@contextmanager
+def _holding(config: DictConfig, values: JsonDict) -> Iterator[None]:
+    """Gives a config these values within the block: copying it for them takes several times as long."""
+    before = {path: _as_written(config, path) for path in values}
+    try:
+        for path, value in values.items():
+            OmegaConf.update(config, path, value, merge=False)
+        yield
+    finally:
+        for path, value in before.items():
+            OmegaConf.update(config, path, value, merge=False)
+
+
+def _as_written(config: DictConfig, path: str) -> Any:
+    """Returns the value at a path, a reference as what refers."""
+    parent, _, key = path.rpartition(".")
+    node: Any = OmegaConf.to_container(OmegaConf.select(config, parent) if parent else config, resolve=False)
+    return node[int(key)] if isinstance(node, list) else node[key]
+
+
+def _in_fixed_order(executor: JsonDict) -> bool:
+    """Whether the same study is the same to the last digit when it is run again."""
+    return executor.get("parallel", 1) == 1 or str(executor["_target_"]).endswith(".InlineExecutor")
+
+
+def _default_name(agent: str, config: JsonDict, size: str, seed: int) -> str:
+    world = [] if is_function(config) else [config["env"]["id"], config["backend"]["name"]]
+    return joined(agent, *world, size, seed)
+
+
+def joined(*words: str | int) -> str:
+    """The name of a study that nobody has given one; a seed of 0 is not in it."""
+    *parts, seed = words
+    parts += [f"seed{seed}"] if seed else []
+    return re.sub(r"[^\w.=-]+", "-", "-".join(map(str, parts)))
+
+
+def _fixed(overrides: Sequence[str]) -> set[str]:
+    """The settings that were typed; choices of groups are among them and do no harm."""
+    parsed = OverridesParser.create().parse_overrides(list(overrides))
+    # what is added was not there: it is the default of a setting that may then be searched
+    return {str(override.key_or_group) for override in parsed if not (override.is_delete() or override.is_add())}

@@ -1,0 +1,109 @@
+"""What is declared of the settings of agents, networks and optimizers: kind, text, which way they work, usual range.
+
+The declarations of `note_rl` import no framework, and are imported. Those of a user's class are read from its source.
+"""
+
+import ast
+import importlib
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from note_rl.agents.declaration import settings_of
+from note_rl.errors import SettingsError
+from note_rl.settings.fields import Field, fields_of
+from note_rl.support import value_kinds
+from tuner.config.network_section import CRITIC, has_critic
+from tuner.config.signatures import base_classes, taken_by
+from tuner.config.sources import Module, imported, last_name, locate, names_in
+from tuner.config.vocabulary import about_part
+from tuner.errors import UserError
+
+_AGENTS = "note_rl.agents."
+_KINDS = f"{value_kinds.__name__}."
+
+
+def declared_in(target: str) -> dict[str, Field]:
+    """By name, what is declared of the arguments of a part of `note_rl`, or of a user's class that inherits one."""
+    located = locate(target)
+    if located is None:
+        return {}
+    settings = taken_by(*located)
+    if settings is not None:
+        return {one.name: one for one in fields_of(_class(settings))} if settings.startswith("note_rl.") else {}
+    own: list[dict[str, Field]] = []
+    for module, node in base_classes(*located):
+        if module.name.startswith(_AGENTS) and module.name == module.package:  # a declaration
+            inherited = {one.name: one for one in settings_of(_class(f"{module.name}.{node.name}"))}
+            return {name: one for declared in [inherited, *reversed(own)] for name, one in declared.items()}
+        own.append(_written_in(module, node))
+    return {}
+
+
+def check_declared(config: Mapping[str, Any]) -> None:
+    """Refuses values of an agent, its networks and the optimizer that are out of the range that is declared.
+
+    Any other part of the user's own may mean anything by a name.
+
+    Raises:
+        UserError: The first one.
+    """
+    parts = {part: config[part] for part in ("agent", "network", "optimizer")}
+    if has_critic(parts["network"]):
+        parts[f"network.{CRITIC}"] = parts["network"][CRITIC]
+    for path, node in parts.items():
+        for name, known in declared_in(str(node.get("_target_"))).items():
+            value = node.get(name)
+            if known.kind is None or value is None or isinstance(value, Mapping):
+                continue
+            try:
+                known.kind(name, value)
+            except SettingsError as error:
+                raise UserError(about_part(path, node, error)) from error
+
+
+def _class(path: str) -> Any:
+    """The class of a declaration, from the module that defines it: one that imports it may import a framework."""
+    located = locate(path)
+    assert located is not None
+    module, node = located
+    assert isinstance(node, ast.ClassDef)
+    return getattr(importlib.import_module(module.name), node.name)
+
+
+def _written_in(module: Module, node: ast.ClassDef) -> dict[str, Field]:
+    """What the body of a class declares by `setting(...)`."""
+    found = {}
+    for statement in node.body:
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            value, name = statement.value, statement.target.id
+            if isinstance(value, ast.Call) and last_name(value) == "setting":
+                found[name] = _field(module, name, value)
+    return found
+
+
+def _field(module: Module, name: str, call: ast.Call) -> Field:
+    given = {
+        **dict(zip(("default", "kind"), call.args, strict=False)),
+        **{str(one.arg): one.value for one in call.keywords},
+    }
+    words = {key: str(_value(given.get(key)) or "") for key in ("text", "effect", "typical")}
+    return Field(name=name, default=_value(given.get("default")), kind=_kind(module, given.get("kind")), **words)
+
+
+def _value(node: ast.expr | None) -> Any:
+    """A plain value; None: there is none, or it is worked out."""
+    with suppress(ValueError):
+        return None if node is None else ast.literal_eval(node)
+    return None
+
+
+def _kind(module: Module, node: ast.expr | None) -> Any:
+    """One of `note_rl.support.value_kinds`, as it stands there or made of plain values; None: another one."""
+    if isinstance(node, ast.Call):
+        kind = _kind(module, node.func)
+        return kind and kind(*map(_value, node.args), **{str(one.arg): _value(one.value) for one in node.keywords})
+    name = node.id if isinstance(node, ast.Name) else ""
+    statement = names_in(module).get(name)
+    path = imported(module, statement, name) if isinstance(statement, ast.ImportFrom) else ""
+    return getattr(value_kinds, path.removeprefix(_KINDS), None) if path.startswith(_KINDS) else None

@@ -1,0 +1,49 @@
+"""What a run of a population begins with: the files of the run whose state it goes on from."""
+
+import shutil
+from pathlib import Path
+
+from note_rl.support.atomic_files import atomic_target
+from tuner.trial import folder as files
+
+
+def inherit(folder: Path, source: Path, *, is_copy: bool) -> None:
+    """Gives a new folder the state of another run; one that has begun already is left alone.
+
+    Reports come last: with them a folder is complete, so that a kill in between costs nothing.
+
+    Args:
+        folder: Of the run that is to begin.
+        source: Of the run that it goes on from, paused.
+        is_copy: Whether another member goes on, with random numbers of its own.
+    """
+    if (folder / files.REPORTS_FILE).exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    _share(source / files.CHECKPOINT_FILE, folder / (files.INHERITED_FILE if is_copy else files.CHECKPOINT_FILE))
+    _share(source / files.BEST_FILE, folder / files.BEST_FILE)
+    for name in (files.METRICS_FILE, files.REPORTS_FILE):  # which grow, and so are copied
+        if (source / name).exists():
+            _copy(source / name, folder / name)
+
+
+def drop_state(folder: Path) -> None:
+    """Removes what only a run that goes on from this one needs."""
+    for name in (files.CHECKPOINT_FILE, files.INHERITED_FILE):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _share(source: Path, target: Path) -> None:
+    """A second name for a file that is only ever replaced as a whole; where file systems have none, a copy."""
+    if not source.exists():
+        return
+    target.unlink(missing_ok=True)
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        _copy(source, target)
+
+
+def _copy(source: Path, target: Path) -> None:
+    with atomic_target(target) as aside:
+        shutil.copyfile(source, aside)
