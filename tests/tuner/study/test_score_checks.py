@@ -1,9 +1,12 @@
 """A score that was changed in the storage is found by the curve beside it."""
 
 import math
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 from optuna.storages.journal import JournalFileBackend
 
@@ -13,6 +16,7 @@ from tuner.results.objective import make_metric, make_others
 from tuner.results.records import RunRecord
 from tuner.study import StudyStore, summarise
 from tuner.study.score_checks import check_scores
+from tuner.study.storage.trial_records import read_records
 from tuner.trial.messages import Outcome
 
 CURVE = ((0.5, 10.0), (1.0, 30.0))  # mixed: half its mean height, 20, and half its end, 30
@@ -66,3 +70,15 @@ def test_a_score_changed_in_the_storage_reaches_no_verdict(
     assert executor.started == []
     with StudyStore(journal(tmp_path)) as store, pytest.raises(UserError, match="somebody has edited it"):
         summarise(store, "study", tmp_path)
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+def test_a_trial_removed_from_the_storage_is_missed(tmp_path: Path, gone: int) -> None:
+    url = f"sqlite:///{tmp_path / 'studies.db'}"
+    study = optuna.create_study(storage=url, study_name="mine")
+    study.optimize(lambda trial: 1.0, n_trials=3)
+    assert [run.number for run in read_records(study, "screen", tmp_path)] == [0, 1, 2]
+    with closing(sqlite3.connect(tmp_path / "studies.db")) as connection, connection:
+        connection.execute("DELETE FROM trials WHERE number = ?", (gone,))
+    with pytest.raises(UserError, match=f"holds no trial {gone} of mine, and one of number {gone + 1}: somebody has"):
+        read_records(optuna.load_study(storage=url, study_name="mine"), "screen", tmp_path)

@@ -13,6 +13,7 @@ from pathlib import Path
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from tuner.errors import UserError
 from tuner.results.objective import AUC, Final
 from tuner.results.records import DESCENT, Descent, RunRecord, Scalar
 from tuner.support.plain_text import MAX_REASON, plain
@@ -43,9 +44,20 @@ JOB_FOLDER = "subdir"
 
 
 def read_records(study: optuna.Study, stage: str, folder: Path, others: Sequence[str] = ()) -> tuple[RunRecord, ...]:
-    """All runs of a stage that have been started, by number; arguments as of `record_of`."""
-    states = (TrialState.RUNNING, TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
-    return tuple(record_of(trial, stage, folder, others) for trial in study.get_trials(deepcopy=False, states=states))
+    """All runs of a stage that have been started, by number; arguments as of `record_of`.
+
+    Raises:
+        UserError: Somebody has removed one: Optuna numbers the trials of a study without a gap.
+    """
+    trials = study.get_trials(deepcopy=False)
+    for expected, trial in enumerate(sorted(trials, key=lambda trial: trial.number)):
+        if trial.number != expected:
+            raise UserError(
+                f"the storage holds no trial {expected} of {study.study_name}, and one of number {trial.number}: "
+                "somebody has removed it. Put back a copy of the storage, or begin another study with another study.name or "
+                "storage.url"
+            )
+    return tuple(record_of(trial, stage, folder, others) for trial in trials if trial.state is not TrialState.WAITING)
 
 
 def carry_values(trial: optuna.Trial, values: JsonDict) -> None:
