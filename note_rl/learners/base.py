@@ -156,7 +156,7 @@ class Learner(Protocol):
         Args:
             policy: What it computes.
             path: A file or folder that is not there yet.
-            file_format: Of those in `exporting.ExportFormat`.
+            file_format: Of those in `policy_function.ExportFormat`.
 
         Returns:
             What was written, read again.

@@ -1,6 +1,6 @@
 """How much gradients scatter, measured on one minibatch: in one backward pass where that is exact, else part by part.
 
-What both frameworks share: which of the two ways is taken. `gradient_noise` says what the numbers mean.
+What both frameworks share: which of the two ways is taken. `batch_noise_scale` says what the numbers mean.
 """
 
 import math

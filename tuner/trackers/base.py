@@ -1,7 +1,7 @@
 """What a tracker is: something that is told when a run starts, what it measures and how it ends.
 
 Trackers are told by the controller, never by a trial process. None of their methods may fail or delay a run: what goes
-wrong with a tracker is one logged warning.
+wrong with a tracker is one logged error.
 """
 
 import logging
