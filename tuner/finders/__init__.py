@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FinderPlace", "LRFinder", "OptFinder", "ParallelFinder"]
 
-_HOMES = {"LRFinder": "lr", "OptFinder": "optimizer", "ParallelFinder": "parallel", "FinderPlace": "study"}
+_HOMES = {"LRFinder": "lr", "OptFinder": "optimizer", "ParallelFinder": "parallel", "FinderPlace": "finder_study"}
 
 
 def __getattr__(name: str) -> Any:

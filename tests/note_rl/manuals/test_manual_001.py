@@ -123,7 +123,7 @@ def test_synonyms_are_two_names_of_one_thing():
     assert model.settings.experience.gradient_steps == 2
     with pytest.raises(SettingsError, match="are two names of one thing; give one"):
         model.set(MA=True, MARL=True)
-    with pytest.raises(SettingsError, match="epsilon is a probability: between 0 and 1, got 2"):
+    with pytest.raises(SettingsError, match="epsilon must be a probability, between 0 and 1, got 2"):
         rl.EpsGreedyQPolicy(epsilon=2)
 
 

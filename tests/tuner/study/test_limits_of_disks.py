@@ -81,9 +81,9 @@ def test_what_dead_processes_were_writing_is_removed_and_nothing_else(tmp_path: 
 
 def test_a_writer_killed_half_way_leaves_a_file_that_its_successors_remove(tmp_path: Path) -> None:
     script = (
-        "import os, signal, sys; from pathlib import Path; from tuner.support import files; "
+        "import os, signal, sys; from pathlib import Path; from tuner.support import text_files; "
         "os.fsync = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL); "
-        "files.atomic_write(Path(sys.argv[1]) / 'result.json', 'half')"
+        "text_files.atomic_write(Path(sys.argv[1]) / 'result.json', 'half')"
     )
     for take_over in (clear_unfinished, lambda folder: sole_controller(folder).__enter__()):
         killed = subprocess.run([sys.executable, "-c", script, str(tmp_path)], cwd=ROOT)
