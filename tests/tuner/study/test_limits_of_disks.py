@@ -18,7 +18,7 @@ from note_rl.support.atomic_files import atomic_target
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tests.tuner.reporting.summaries import full_study
 from tests.tuner.studies import FakeExecutor, journal, run_study, sqlite
-from tests.tuner.study.test_study import check_complete
+from tests.tuner.study_records import check_complete
 from tuner.errors import UserError
 from tuner.executors.base import Event
 from tuner.reporting import write_page

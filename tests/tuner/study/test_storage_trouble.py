@@ -17,7 +17,7 @@ from optuna.storages.journal import JournalFileBackend
 
 from tests.tuner.command_line import CommandLine
 from tests.tuner.studies import FakeExecutor, Script, journal, learn, run_study, sqlite
-from tests.tuner.study.test_study import check_complete
+from tests.tuner.study_records import check_complete
 from tuner.study import StudyError
 from tuner.study.storage.retries import PATIENCE_S, StorageLostError, with_retries
 from tuner.study.storage.store import StudyStore
