@@ -7,6 +7,7 @@ import pytest
 from tuner.results.findings import Estimate
 from tuner.results.number_format import (
     describe_params,
+    describe_part,
     format_alike,
     format_number,
     format_seconds,
@@ -66,3 +67,10 @@ def test_a_difference_has_signs_but_at_zero() -> None:
     assert Estimate(30.571, 24.17, 37.3, 5).signed == "+31 [+24, +37]"
     assert Estimate(-12.345, -20.5, -4.3, 5).lost == "12 [4, 20]"
     assert Estimate(-2.3919, None, None, 2).signed == "-2.39"
+
+
+def test_parts_in_words() -> None:
+    node = {"_target_": "optuna.samplers.TPESampler", "_partial_": True, "multivariate": True, "n_startup_trials": 10}
+    assert describe_part(node) == "TPESampler (multivariate true, n_startup_trials 10)"
+    assert describe_part({"_target_": "optuna.samplers.RandomSampler"}) == "RandomSampler"
+    assert describe_part({"_target_": "optuna.pruners.NopPruner"}) == ""

@@ -6,8 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.tuner.studies import FakeExecutor, Script, crash, learn, run_study
+from tests.tuner.study.test_outcomes import FAILED, ends_so
+from tuner.results.records import RunRecord
 from tuner.study import StudyError
+from tuner.study.guard import Guard
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
+from tuner.trial.outcomes import Counts
 
 
 def test_failures_in_a_row_end_the_study_with_the_likely_cause(tmp_path: Path) -> None:
@@ -62,3 +66,27 @@ def test_that_some_have_learnt_is_known_after_a_restart(tmp_path: Path) -> None:
         )
     )
     assert len(run_study(tmp_path, executor, num_trials=20).stage("screen")) == 20
+
+
+def record(outcome: Outcome) -> RunRecord:
+    return RunRecord(0, "screen", "trial 0", 0, {}, outcome, None)
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+@pytest.mark.parametrize("any_success", [False, True])
+def test_the_guard_counts_as_the_row_says(outcome: Outcome, any_success: bool) -> None:
+    guard, rule = Guard(limit=3), outcome.effects.counts
+    if any_success:
+        guard.restore(record(Outcome.PRUNED))
+    is_too_many = [guard.count(record(outcome)) for _ in range(3)]
+    counts = rule is Counts.ALWAYS or (rule is Counts.UNTIL_A_SUCCESS and not any_success)
+    assert is_too_many == [False, False, counts]
+    assert len(guard.streak) == (3 if counts else 0)
+
+
+@pytest.mark.parametrize("outcome", FAILED)
+def test_the_guard_names_the_remedy_where_the_output_says_nothing(tmp_path: Path, outcome: Outcome) -> None:
+    with pytest.raises(StudyError) as refused:
+        run_study(tmp_path, FakeExecutor(behave=ends_so(outcome, "")), retries=0, max_failures=2)
+    assert (outcome.effects.remedy[1:] in str(refused.value)) == outcome.effects.remedy_first
+    assert ("See " in str(refused.value)) != outcome.effects.remedy_first

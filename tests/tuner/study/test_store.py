@@ -61,3 +61,12 @@ def test_names_are_listed_latest_first_and_a_wrong_one_gets_the_nearest(tmp_path
         assert store.names() == ["newer", "older"]
         with pytest.raises(UserError, match=r"there is no study newr in .*; did you mean newer\?"):
             store.require("newr")
+
+
+def test_what_a_study_goes_on_with_is_told_besides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    revisions = iter(["one", "one", "two"])
+    monkeypatch.setattr("tuner.study.storage.store.code_revision", lambda folder: next(revisions))
+    for sampler in ("RandomSampler", "TPESampler", "TPESampler"):
+        summary = run_study(tmp_path, facts={"sampler": sampler})
+    assert (summary.sampler, summary.code) == ("RandomSampler; then TPESampler", "one; then two")
+    assert summary.space["agent.gamma"] == "0.9 .. 0.9999 (log of 1 - x)"

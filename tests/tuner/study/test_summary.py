@@ -5,8 +5,9 @@ from pathlib import Path
 import optuna
 import pytest
 
-from tests.tuner.studies import asha, journal, random_score, run_study
+from tests.tuner.studies import SPACE, asha, journal, random_score, run_study
 from tuner.results.protocol import Pruning
+from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.study import StudyStore, find_winner
 from tuner.trial.messages import Outcome
 
@@ -51,3 +52,18 @@ def test_the_summary_says_what_matters_and_how_it_was_got(tmp_path: Path) -> Non
     assert run.scores.keys() == {"final", "auc"}
     assert run.value == pytest.approx(0.5 * run.scores["final"] + 0.5 * run.scores["auc"])
     assert run.folder == str(tmp_path / "studies" / "study" / "screen" / "0")
+
+
+def test_a_summary_knows_how_each_parameter_was_spread(tmp_path: Path) -> None:
+    share = {"low": 0.125, "high": 1.0, "of": "buffer.train_freq"}
+    space = {**SPACE, "buffer": {**SPACE["buffer"], "gradient_steps": share}}
+    space["agent"] = {**SPACE["agent"], "kind": {"choices": ["plain", "wild"]}}
+    summary = run_study(tmp_path, space=space, num_trials=1, num_candidates=1)
+    assert summary.scales == {
+        "agent.gamma": "one_minus",
+        "agent.kind": "category",
+        "buffer.batch_size": "log",
+        "buffer.gradient_steps": "linear",
+        "optimizer.learning_rate": "log",
+    }
+    assert summary_from_json(summary_to_json(summary)) == summary
