@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.tuner.studies import FakeExecutor, Script, learn, run_study
 from tests.tuner.fake_trackers import FakeTracker
+from tests.tuner.studies import FakeExecutor, Script, learn, run_study
 from tuner.executors.base import Event, TrialStarted
 from tuner.reporting.page import render_page, write_page
 from tuner.reporting.study_progress import RunningRun, StudyProgress
