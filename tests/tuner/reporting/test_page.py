@@ -18,7 +18,6 @@ from tuner.reporting.figures import scores as figures
 from tuner.reporting.figures import study_figures as study_figures
 from tuner.reporting.figures import style
 from tuner.reporting.figures.value_axis import AxisScale
-from tuner.reporting.markup import Html, tag
 from tuner.reporting.page import render_page, write_page
 from tuner.results.records import StudySummary
 from tuner.results.summary_json import summary_from_json
@@ -444,9 +443,3 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"cannot be written to .*Not a directory"):
         write_page(full_study(), tmp_path / "file" / "report")
-
-
-def test_markup_escapes_text_and_attributes() -> None:
-    made = tag("p", "a < b", Html("<b>x</b>"), title='"quoted" & more', class_="wide", hidden=True, id=None)
-    expected = '<p title="&quot;quoted&quot; &amp; more" class="wide" hidden>a &lt; b<b>x</b></p>'
-    assert made == expected
