@@ -1,6 +1,5 @@
 """Markup of the page."""
 
-from tuner.reporting.figures import study_figures as study_figures
 from tuner.reporting.markup import Html, tag
 
 
