@@ -5,11 +5,11 @@ import yaml
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tests.tuner.finders.jobs import fare
+from tests.tuner.own_executor import NOTES
 from tuner.finders import FinderPlace
 from tuner.finders.finder_study import Plan, run_plan
 
 OWN = ("--config-dir", "mine")
-NOTES = "notes.txt"
 SWEEP = (
     *("-m", "hydra/sweeper=optuna", "+executor@hydra.sweeper.executor=noting"),
     "hydra.sweeper.direction=maximize",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tuner.commands.test_own_executor import NOTES
+from tests.tuner.own_executor import NOTES
 from tuner.errors import UserError
 from tuner.executors.executor_factory import make_executor
 
