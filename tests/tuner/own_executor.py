@@ -6,6 +6,8 @@ from tuner.executors.base import Event, TrialEnded, TrialFunction
 from tuner.executors.inline import InlineExecutor
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 
+NOTES = "notes.txt"
+
 
 class NotingExecutor(InlineExecutor):
     """Adds a line to a file for each trial that it runs.

@@ -15,19 +15,12 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from optuna.pruners import SuccessiveHalvingPruner
 from optuna.samplers import RandomSampler
 from optuna.storages.journal import JournalFileBackend
 
 from tests.tuner.entries import NUM_POINTS, synthetic_curve
-from tuner.executors.base import (
-    Event,
-    TrialBuilt,
-    TrialEnded,
-    TrialFunction,
-    TrialLogged,
-    TrialReported,
-    TrialStarted,
-)
+from tuner.executors.base import Event, TrialBuilt, TrialEnded, TrialFunction, TrialLogged, TrialReported, TrialStarted
 from tuner.executors.leftovers import Leftovers
 from tuner.executors.local import LocalExecutor
 from tuner.results.protocol import Pruning, StudySettings
@@ -295,3 +288,25 @@ def run_in_processes(folder: Path, changes: JsonDict) -> None:
             run_study(folder, executor, url=sqlite(folder), **changes)
         except StudyStopped:
             sys.exit(130)
+
+
+def ending(number: int, result: TrialResult, reports: int = 3) -> Any:
+    """All trials learn, but this one ends so after a few reports."""
+
+    def behave(spec: TrialSpec, attempt: int) -> Script:
+        script = learn(spec, attempt)
+        return Script(script.curve[:reports], result) if spec.key == f"screen/{number}" else script
+
+    return behave
+
+
+def crash(spec: TrialSpec, attempt: int) -> Script:
+    return Script([], TrialResult(Outcome.CRASHED, "", "Traceback ...\n  in train\nImportError: no module named x\n"))
+
+
+def random_score(monkeypatch: pytest.MonkeyPatch, score: float) -> None:
+    monkeypatch.setattr("tuner.study.runner.run_probe", lambda *_: score)
+
+
+def asha() -> SuccessiveHalvingPruner:
+    return SuccessiveHalvingPruner(min_resource=1, reduction_factor=3)

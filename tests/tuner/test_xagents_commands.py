@@ -1,7 +1,7 @@
 """Every command that manual 004 prints, typed here by the table of the README.
 
 BipedalWalker needs Box2D: Pendulum stands for it, whose actions are numbers, too. An agent for those is one of its own
-here (a2c_continuous). Playing needs a run: `--video-dir` and `--frame-dir` are in runs/test_play.py, both together.
+here (a2c_continuous). Playing needs a run: `--video-dir` and `--frame-dir` are in commands/test_play.py, both together.
 """
 
 import shlex

@@ -1,19 +1,15 @@
 """One YAML of the user's own in the group `executor` serves every command that runs trials."""
 
-from pathlib import Path
-
 import pytest
 import yaml
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tests.tuner.finders.jobs import fare
-from tuner.errors import UserError
-from tuner.executors.executor_factory import make_executor
+from tests.tuner.own_executor import NOTES
 from tuner.finders import FinderPlace
 from tuner.finders.finder_study import Plan, run_plan
 
 OWN = ("--config-dir", "mine")
-NOTES = "notes.txt"
 SWEEP = (
     *("-m", "hydra/sweeper=optuna", "+executor@hydra.sweeper.executor=noting"),
     "hydra.sweeper.direction=maximize",
@@ -110,14 +106,3 @@ def test_settings_of_the_sweepers_own_executor_are_refused_beside_it(tuner: Comm
     assert answer.status == 2
     assert "hydra.sweeper.threads is for the jobs of this machine" in answer.errors
     assert not (tuner.folder / NOTES).exists()
-
-
-def test_what_lacks_a_part_of_an_executor_is_none(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"has no limits, reclaim: an executor offers"):
-        make_executor({"_target_": "tests.tuner.own_executor.Lacking"})
-
-
-def test_arguments_in_the_place_of_those_of_the_choice(tmp_path: Path) -> None:
-    node = {"_target_": "tests.tuner.own_executor.NotingExecutor", "notes": str(tmp_path / NOTES), "parallel": 2}
-    with make_executor(node, parallel=3) as executor:
-        assert (executor.parallel, executor.free_slots, executor.limits) == (3, 3, None)

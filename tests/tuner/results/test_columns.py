@@ -3,13 +3,15 @@
 import csv
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
+from tests.tuner.results.runs_of import run, study
 from tuner.commands.study_result import StudyResult
 from tuner.reporting.sections.outcome import trials_section
 from tuner.results.columns import columns, trials_csv
 from tuner.results.features import ShownIn
-from tuner.results.records import Objective, RunRecord, StudySummary
+from tuner.results.records import Descent, Objective, RunRecord, StudySummary
 from tuner.study.watching.study_run import trials_table
 from tuner.trial.messages import Outcome
 
@@ -66,3 +68,56 @@ def test_the_table_of_the_page() -> None:
         ["trial 0", "complete", "1.5", "2.5", "3.5", "0.9", "", "1 min 10 s"],
         ["trial 1", "running", "", "", "", "", "0.25", "0 s"],
     ]
+
+
+def test_csv_holds_no_formulas() -> None:
+    """A spreadsheet runs what begins like one; an apostrophe makes it text. Numbers stay numbers."""
+    texts = [
+        "=1+1",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        "\n=1",
+        "\uff1d1",
+        '=HYPERLINK("http://x","y")',
+        "plain",
+        "a=b",
+    ]
+    runs = [
+        replace(
+            run("trial 0", "screen", number, -2.0, params={"=x": text, "y": -1.5, "z": -3}), reason=text, folder=text
+        )
+        for number, text in enumerate(texts)
+    ]
+    rows = list(csv.DictReader(io.StringIO(trials_csv(study(*runs)), newline="")))
+    for text, row in zip(texts, rows, strict=True):
+        safe = text if text in ("plain", "a=b") else f"'{text}".replace("\r", "\n")
+        assert (row["'=x"], row["reason"], row["folder"]) == (safe, safe, safe)
+        assert (row["y"], row["z"], row["value"]) == ("-1.5", "-3", "-2.0")
+
+
+def test_csv_holds_every_run_and_every_parameter() -> None:
+    first = run("trial 0", "screen", 0, 1 / 3, scores={"auc": 2.5}, seconds=1.5, folder="a,b")
+    second = run(
+        "trial 1", "screen", 1, None, outcome=None, params={"agent.tau": None, "agent.n": 3}, reason='say "x"\ny'
+    )
+    rows = list(csv.DictReader(io.StringIO(trials_csv(study(first, second)))))
+    assert [row["outcome"] for row in rows] == ["complete", "running"]
+    assert float(rows[0]["value"]) == 1 / 3
+    assert (rows[0]["auc"], rows[0]["optimizer.learning_rate"], rows[0]["agent.n"]) == ("2.5", "0.0006", "")
+    assert (rows[1]["value"], rows[1]["agent.n"], rows[1]["reason"]) == ("", "3", 'say "x"\ny')
+    assert rows[0]["folder"] == "a,b"
+
+
+def test_csv_tells_where_a_run_of_a_population_went_on_from() -> None:
+    founder = run("trial 0", "screen", 0, 1.0, descent=Descent(member=0, generation=0))
+    copy = run("trial 5", "screen", 5, 2.0, descent=Descent(member=1, generation=1, parent=0))
+    rows = list(csv.DictReader(io.StringIO(trials_csv(study(founder, copy, run("trial 5", "test", 6, 3.0))))))
+    assert [(row["member"], row["generation"], row["parent"]) for row in rows] == [
+        ("0", "0", ""),
+        ("1", "1", "0"),
+        ("", "", ""),
+    ]
+    assert "member" not in trials_csv(study(run("trial 0", "screen", 0, 1.0)))

@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 
-from tests.tuner.runs.test_train import Reporter, run_config
+from tests.tuner.runs.reporters import Reporter, run_config
 from tuner.runs.clock import TrainingClock
 from tuner.runs.training import EvaluationGrid, run_training
 from tuner.trial.messages import Outcome, TrialInterrupted

@@ -14,8 +14,8 @@ import pytest
 
 from note_rl.training.checkpoint import read_checkpoint
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLine
+from tests.tuner.runs.reporters import Reporter, run_config
 from tests.tuner.runs.test_stops import Stopping, attempt, config_of
-from tests.tuner.runs.test_train import Reporter, run_config
 from tests.tuner.studies import FakeExecutor, Script, learn, run_study
 from tuner.commands.play import load_run
 from tuner.config.composition import RunConfig

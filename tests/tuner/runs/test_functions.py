@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tuner as package
-from tests.tuner.runs.test_train import Reporter
+from tests.tuner.runs.reporters import Reporter
 from tests.tuner.studies import FakeExecutor, learn, run_study
 from tuner.errors import UserError
 from tuner.results.insights.effort import ended_by_themselves

@@ -13,7 +13,7 @@ import pytest
 from note_rl.errors import PeerError
 from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
 from tests.tuner.command_line import CommandLine
-from tests.tuner.runs.test_train import evaluations, overrides
+from tests.tuner.runs.reporters import evaluations, overrides
 from tuner.runs.checkpoints import Checkpoint
 from tuner.runs.recorder import RunRecorder
 from tuner.runs.stop_signals import SAME_PRESS_S, StopRequest

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from note_rl.training.checkpoint import read_checkpoint
-from tests.tuner.runs.test_train import CASES, Reporter, run_config
+from tests.tuner.runs.reporters import CASES, Reporter, run_config
 from tuner.runs.training import run_training
 from tuner.trial.folder import CHECKPOINT_FILE, INHERITED_FILE
 from tuner.trial.messages import Outcome, TrialInterrupted
@@ -43,7 +43,7 @@ def arrays_of(path: Path) -> dict[str, Any]:
     return {**arrays, "clock": np.array(list(head["trainer"]["clock"].values()))}
 
 
-@pytest.mark.parametrize(  # in Keras a run is stopped in test_train.py
+@pytest.mark.parametrize(  # in Keras a run is stopped in test_training.py
     ("agent", "backend"), [*CASES[:2], pytest.param(*CASES[3], marks=pytest.mark.slow)]
 )
 def test_a_run_that_was_paused_at_a_rung_is_the_one_that_was_not(tmp_path: Path, agent: str, backend: str) -> None:

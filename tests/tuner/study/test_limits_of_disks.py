@@ -4,30 +4,25 @@ import hashlib
 import json
 import os
 import resource
-import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from note_rl.support.atomic_files import atomic_target
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tests.tuner.reporting.summaries import full_study
 from tests.tuner.studies import FakeExecutor, journal, run_study, sqlite
-from tests.tuner.study.test_study import check_complete
+from tests.tuner.study_records import check_complete
 from tuner.errors import UserError
 from tuner.executors.base import Event
 from tuner.reporting import write_page
-from tuner.study.control import sole_controller
 from tuner.study.storage.disk import ended_by_full_disk
 from tuner.study.storage.open_storage import has_studies, open_storage
 from tuner.study.storage.retries import StorageLostError
-from tuner.support.text_files import atomic_write, is_full, sweep_unfinished
-from tuner.trial.folder import acquire_lock, clear_unfinished
+from tuner.support.text_files import is_full
+from tuner.trial.folder import acquire_lock
 from tuner.trial.messages import Outcome, TrialResult
 
 ROOT = Path(__file__).parents[3]
@@ -51,58 +46,7 @@ def snapshot(folder: Path) -> dict[str, str]:
     }
 
 
-@pytest.fixture
-def dead_pid() -> int:
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
-
-
 # Killed writers
-
-
-def test_what_dead_processes_were_writing_is_removed_and_nothing_else(tmp_path: Path, dead_pid: int) -> None:
-    dead = (f".result.json.{dead_pid}-0f.aside", f".checkpoint.safetensors.{dead_pid}-a1b2c3.aside")
-    kept = (
-        f".result.json.{os.getpid()}-0f.aside",
-        f".result.json.{os.getppid()}-0f.aside",
-        f".notes.{dead_pid}",
-        f"result.json.{dead_pid}-0f.aside",
-        ".mine.aside",
-        "result.json",
-    )
-    for name in (*dead, *kept):
-        (tmp_path / name).touch()
-    (tmp_path / f".folder.{dead_pid}-0f.aside").mkdir()
-    sweep_unfinished(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {*kept, f".folder.{dead_pid}-0f.aside"}
-    sweep_unfinished(tmp_path / "missing")
-
-
-def test_a_writer_killed_half_way_leaves_a_file_that_its_successors_remove(tmp_path: Path) -> None:
-    script = (
-        "import os, signal, sys; from pathlib import Path; from tuner.support import text_files; "
-        "os.fsync = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL); "
-        "text_files.atomic_write(Path(sys.argv[1]) / 'result.json', 'half')"
-    )
-    for take_over in (clear_unfinished, lambda folder: sole_controller(folder).__enter__()):
-        killed = subprocess.run([sys.executable, "-c", script, str(tmp_path)], cwd=ROOT)
-        assert killed.returncode == -signal.SIGKILL
-        assert len(list(tmp_path.glob(".result.json.*.aside"))) == 1
-        take_over(tmp_path)
-        assert list(tmp_path.glob(".*")) == []
-    assert not (tmp_path / "result.json").exists()
-
-
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> None:
-    atomic_write(tmp_path / "file", "old")
-    with files_of_at_most(1000), pytest.raises(OSError, match="File too large"):
-        atomic_write(tmp_path / "file", "new" * 1000)
-    assert (tmp_path / "file").read_text() == "old"
-    with atomic_target(tmp_path / "file") as aside:
-        aside.write_text("newer")
-    assert (tmp_path / "file").read_text() == "newer"
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 # Full disks

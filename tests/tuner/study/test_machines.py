@@ -6,19 +6,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from rich.console import Console
 
-from tests.tuner.studies import FakeExecutor, Script, definition, learn, run_study
-from tests.tuner.study.test_study_listeners import FakeTracker
-from tuner.errors import UserError
+from tests.tuner.fake_trackers import FakeTracker
+from tests.tuner.studies import FakeExecutor, Script, learn, run_study
 from tuner.executors.base import Event, TrialStarted
 from tuner.reporting.page import render_page, write_page
 from tuner.reporting.study_progress import RunningRun, StudyProgress
 from tuner.reporting.terminal import render_progress
 from tuner.results.insights.effort import MachineShare, machines
-from tuner.study.control import Interrupts
-from tuner.study.study_probe import run_probe
 from tuner.study.watching.trial_tracking import TrackingListener
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 
@@ -82,33 +78,3 @@ def test_the_live_table_names_other_machines() -> None:
     console.print(render_progress(StudyProgress("title", "screen", 0, 2, running)))
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert [line.rstrip().endswith("on far-1") for line in lines if "trial" in line] == [False, True]
-
-
-def test_a_probe_that_loses_its_machine_begins_again(tmp_path: Path) -> None:
-    def behave(spec: TrialSpec, attempt: int) -> Script:
-        end = TrialResult(Outcome.LOST, "far-1 was lost") if attempt < 3 else TrialResult(Outcome.COMPLETE)
-        return Script([(1.0, -7.0)], end)
-
-    executor = FakeExecutor(behave=behave)
-    score = run_probe(definition(tmp_path, probe="tests.tuner.entries:probe"), executor, Interrupts())
-    assert score == -7.0
-    assert [spec.key for spec in executor.started] == ["probe/0"] * 3
-
-
-@pytest.mark.parametrize(("retries", "num_started"), [(0, 1), (1, 2)])
-def test_a_probe_that_is_killed_is_tried_again_as_any_run(tmp_path: Path, retries: int, num_started: int) -> None:
-    def behave(spec: TrialSpec, attempt: int) -> Script:
-        return Script([], TrialResult(Outcome.CRASHED, "its process was killed by SIGKILL"))
-
-    executor = FakeExecutor(behave=behave)
-    with pytest.raises(UserError, match="cannot run: its process was killed by SIGKILL"):
-        run_probe(definition(tmp_path, probe="tests.tuner.entries:probe", retries=retries), executor, Interrupts())
-    assert len(executor.started) == num_started
-
-
-def test_a_probe_that_finds_a_mistake_finds_it_once(tmp_path: Path) -> None:
-    wrong = TrialResult(Outcome.CRASHED, "EnvironmentMismatchError: no such action", deterministic=True)
-    executor = FakeExecutor(behave=lambda spec, attempt: Script([], wrong))
-    with pytest.raises(UserError, match="cannot run: no such action"):
-        run_probe(definition(tmp_path, probe="tests.tuner.entries:probe", retries=3), executor, Interrupts())
-    assert len(executor.started) == 1

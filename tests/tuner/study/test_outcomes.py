@@ -7,11 +7,8 @@ import pytest
 
 from tests.tuner.studies import FakeExecutor, Script, learn, run_study
 from tuner.results.insights.failures import failure_kinds
-from tuner.results.records import RunRecord
 from tuner.study import StudyListener
-from tuner.study.guard import Guard
 from tuner.study.run_registry import Run
-from tuner.study.study_errors import StudyError
 from tuner.study.watching.trial_tracking import TrackingListener
 from tuner.trackers.jsonl import SUMMARY_FILE, JsonlTracker
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
@@ -56,10 +53,6 @@ def starts(executor: FakeExecutor, key: str = "screen/2") -> int:
     return sum(spec.key == key for spec in executor.started)
 
 
-def record(outcome: Outcome) -> RunRecord:
-    return RunRecord(0, "screen", "trial 0", 0, {}, outcome, None)
-
-
 def test_every_outcome_has_its_row() -> None:
     rows = {
         str(outcome): (row.succeeded, row.failed, row.retried, row.uses_retry, row.penalised, row.counts)
@@ -98,26 +91,6 @@ def test_a_penalised_end_is_told_with_the_worst_score(tmp_path: Path, outcome: O
     runs = run_study(tmp_path, executor, retries=RETRIES, metric="final").stage("screen")
     assert (runs[2].outcome, starts(executor)) == (outcome, 1)
     assert runs[2].value == min(run.value for run in runs[:3])
-
-
-@pytest.mark.parametrize("outcome", Outcome)
-@pytest.mark.parametrize("any_success", [False, True])
-def test_the_guard_counts_as_the_row_says(outcome: Outcome, any_success: bool) -> None:
-    guard, rule = Guard(limit=3), outcome.effects.counts
-    if any_success:
-        guard.restore(record(Outcome.PRUNED))
-    is_too_many = [guard.count(record(outcome)) for _ in range(3)]
-    counts = rule is Counts.ALWAYS or (rule is Counts.UNTIL_A_SUCCESS and not any_success)
-    assert is_too_many == [False, False, counts]
-    assert len(guard.streak) == (3 if counts else 0)
-
-
-@pytest.mark.parametrize("outcome", FAILED)
-def test_the_guard_names_the_remedy_where_the_output_says_nothing(tmp_path: Path, outcome: Outcome) -> None:
-    with pytest.raises(StudyError) as refused:
-        run_study(tmp_path, FakeExecutor(behave=ends_so(outcome, "")), retries=0, max_failures=2)
-    assert (outcome.effects.remedy[1:] in str(refused.value)) == outcome.effects.remedy_first
-    assert ("See " in str(refused.value)) != outcome.effects.remedy_first
 
 
 @pytest.mark.parametrize("outcome", FAILED)

@@ -11,9 +11,9 @@ import wandb
 
 import tuner as api
 from tests.tuner.command_line import CommandLine
+from tests.tuner.fake_trackers import FakeRun, FakeTracker, accidents
 from tests.tuner.reporting.summaries import full_study
 from tests.tuner.studies import ControllerDied, FakeExecutor, definition, run_study
-from tests.tuner.study.test_study_listeners import FakeRun, FakeTracker, accidents
 from tests.wandb_offline import hanging_init, read_runs, without_account
 from tests.wandb_server import FakeServer, logged_in, table_of
 from tuner.errors import UserError

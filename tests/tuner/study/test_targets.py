@@ -9,8 +9,7 @@ from rich.console import Console
 
 import tuner as api
 from tests.tuner.command_line import CommandLine
-from tests.tuner.studies import ControllerDied, FakeExecutor, Script, learn, run_study
-from tests.tuner.study.test_study import ending
+from tests.tuner.studies import ControllerDied, FakeExecutor, Script, ending, learn, run_study
 from tuner.reporting import FinalTable
 from tuner.results.objective import SecondsTo, Timing
 from tuner.results.summary_json import summary_from_json, summary_to_json

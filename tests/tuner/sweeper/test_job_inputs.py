@@ -7,16 +7,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import optuna
 import pytest
 from omegaconf import OmegaConf
 
-from tests.tuner.sweeper.test_sweep_study import definition
 from tuner.errors import UserError
 from tuner.study import StudyStore
-from tuner.study.storage.store import begin_or_continue
-from tuner.study.sweep.kept_inputs import check_inputs, inputs_of, keep_inputs, what_is_kept
-from tuner.study.sweep.study_choice import SweepPlace, named_study, unnamed_study
+from tuner.study.sweep.kept_inputs import check_inputs, inputs_of, keep_inputs
 from tuner.sweeper.job_inputs import InputFiles, Reading, noting_inputs
 
 FILES = (
@@ -111,36 +107,3 @@ def test_the_first_digest_of_a_file_stays_unless_jobs_change_it() -> None:
         check_inputs(study, lambda name: None)
     study.set_user_attr("inputs", ["a"])
     assert inputs_of(study) == {}
-
-
-def test_what_is_kept_is_said_and_what_is_not_compared() -> None:
-    study = StudyStore("memory").open("s", "screen", directions=("minimize",))
-    assert what_is_kept(study) == "", "there is nothing to keep"
-    study.add_trial(optuna.trial.create_trial(value=1.0))
-    assert what_is_kept(study) == (
-        "The results of 1 job are kept: configuration and code are the same. "
-        "What jobs read otherwise is not compared: study.name=s-2 begins anew"
-    )
-    keep_inputs(study, {**{f"{n}.py": "1" for n in range(6)}, "cache\x1b.db": None})
-    assert what_is_kept(study) == (
-        "The results of 1 job are kept: configuration, code and 6 files that jobs have read "
-        "(0.py, 1.py, 2.py, 3.py, 4.py, ...) are the same. What jobs read otherwise, or changed (cache\\x1b.db), "
-        "is not compared: study.name=s-2 begins anew"
-    )
-
-
-def test_an_edited_file_is_refused_with_a_name_and_begins_anew_without(tmp_path: Path) -> None:
-    with StudyStore("memory") as store:
-        study = store.open("s", "screen", directions=("minimize",))
-        begin_or_continue(study, definition(), store.url)
-        keep_inputs(study, {"data.json": "1"})
-        same, other = (SweepPlace(tmp_path, True, {"data.json": digest}.get) for digest in "12")
-        notes: list[str] = []
-        assert named_study(store, definition(), same) == definition()
-        assert unnamed_study(store, definition(), same, notes.append).name == "s"
-        with pytest.raises(UserError, match=r"data\.json was 1 and is 2"):
-            named_study(store, definition(), other)
-        assert unnamed_study(store, definition(), other, notes.append).name == "s-2"
-        assert notes == [
-            "the jobs of study s read files that have changed: data.json was 1 and is 2. So this is a new one: s-2"
-        ]

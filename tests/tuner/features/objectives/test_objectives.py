@@ -14,7 +14,7 @@ import tuner as api
 from tests.tuner.command_line import CommandLine
 from tests.tuner.reporting.summaries import run
 from tests.tuner.studies import ControllerDied, FakeExecutor, Script, journal, learn, run_study
-from tests.tuner.study.test_study import check_complete
+from tests.tuner.study_records import check_complete
 from tuner.errors import UserError
 from tuner.features.objectives.facts import FRONT
 from tuner.features.objectives.figure import front_figure

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tuner.fake_trackers import FakeTracker
 from tests.tuner.studies import CONFIG, ControllerDied, FakeExecutor, Script, definition, journal, run_study
-from tests.tuner.study.test_study_listeners import FakeTracker
 from tuner.errors import UserError
 from tuner.features.population.evolution import Evolution
 from tuner.features.population.exploit_explore import Breeding, Standing

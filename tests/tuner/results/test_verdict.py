@@ -1,41 +1,30 @@
-import csv
-import io
-import json
+"""The sentence about a study that is over."""
+
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tuner.results.columns import trials_csv
-from tuner.results.findings import Estimate, Finding, estimate
-from tuner.results.number_format import (
-    describe_params,
-    format_number,
-    format_seconds,
-    format_value,
-    join_words,
-    short_names,
-)
-from tuner.results.records import Descent, RunRecord, StudySummary
+from tests.tuner.results.runs_of import FIVE, run, study
+from tests.tuner.studies import CONFIG, run_study
+from tuner.results.findings import Estimate, Finding
+from tuner.results.number_format import format_number
+from tuner.results.records import RunRecord
 from tuner.results.statistics import bootstrap_interval
-from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.results.verdict import verdict
 from tuner.trial.messages import Outcome
 
-PARAMS = {"optimizer.learning_rate": 6e-4, "agent.gamma": 0.98}
-FIVE = [490.0, 500.0, 495.0, 480.0, 500.0]
 
-
-def run(label: str, stage: str, seed: int, value: float | None, **changes: object) -> RunRecord:
-    fields: dict[str, object] = {"outcome": Outcome.COMPLETE, "params": {} if label == "default" else PARAMS}
-    return RunRecord(seed, stage, label, seed, value=value, **{**fields, **changes})  # type: ignore[arg-type]
-
-
-def study(*runs: RunRecord, winner: str | None = "trial 3") -> StudySummary:
-    return StudySummary("pole", "final score", "CartPole-v1", "dqn", "torch", runs=runs, winner_label=winner)
+def test_a_known_configuration_that_wins_was_not_found(tmp_path: Path) -> None:
+    best = {**CONFIG, "optimizer": {"learning_rate": 1e-3}}
+    summary = run_study(tmp_path, warm_start={"default": CONFIG, "published": best})
+    assert summary.starts == {"trial 0": "default", "trial 1": "published"}
+    assert run_study(tmp_path, warm_start={"default": CONFIG, "published": best}).starts == summary.starts
+    assert summary.winner_label == "trial 1"
+    sentence = "The winner was not found: it is the configuration of experiment published, which"
+    assert any(one.startswith(sentence) for one in verdict(summary).details)
 
 
 def screened(*values: float) -> list[RunRecord]:
@@ -256,140 +245,3 @@ def test_it_is_said_what_failed_test_runs_count_with(score: float | None, told: 
     runs = compared(FIVE, FIVE)
     summary = replace(study(*screened(1.0, 2.0, 3.0, 4.0), diverged(runs[0]), *runs[1:]), random_score=score)
     assert f"1 of 10 test runs failed (1 diverged). They count with the {told}." in verdict(summary).details
-
-
-def test_estimate_interval_starts_at_five_scores() -> None:
-    assert estimate(FIVE[:4]).low is None
-    assert estimate(FIVE).low is not None
-    assert str(estimate([3.0])) == "3"
-
-
-VALUES = st.floats(allow_nan=False)
-SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-9, 9), VALUES, st.text(max_size=5))
-RUNS = st.builds(
-    RunRecord,
-    number=st.integers(0, 99),
-    stage=st.sampled_from(["screen", "confirm", "test"]),
-    label=st.text(max_size=5),
-    seed=st.integers(0, 2**32),
-    params=st.dictionaries(st.text(max_size=4), SCALARS, max_size=3),
-    outcome=st.one_of(st.none(), st.sampled_from(Outcome)),
-    value=st.one_of(st.none(), VALUES),
-    reason=st.text(max_size=5),
-    curve=st.lists(st.tuples(VALUES, VALUES), max_size=3).map(tuple),
-    seconds=st.floats(0, 1e6),
-    scores=st.dictionaries(st.text(max_size=4), VALUES, max_size=2),
-)
-
-
-@given(st.lists(RUNS, max_size=3), st.text(max_size=5))
-def test_a_summary_survives_json(runs: list[RunRecord], note: str) -> None:
-    summary = StudySummary(
-        "a",
-        "b",
-        "c",
-        "d",
-        "e",
-        tuple(runs),
-        "w",
-        importances={"x": 0.5},
-        notes=(note,),
-        versions={"numpy": "2"},
-        seed=1,
-    )
-    text = summary_to_json(summary)
-    json.loads(text, parse_constant=pytest.fail)  # NaN and Infinity are no JSON
-    assert summary_from_json(text) == summary
-
-
-def test_not_a_number_survives_json() -> None:
-    summary = summary_from_json(summary_to_json(study(run("trial 0", "screen", 0, math.nan))))
-    assert summary.runs[0].value is not None
-    assert math.isnan(summary.runs[0].value)
-
-
-@pytest.mark.parametrize("text", ["{}", "[]", '{"written_by": {"format": 99}, "name": "later"}'])
-def test_foreign_json_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="not a study summary that can be read: "):
-        summary_from_json(text)
-
-
-def test_csv_holds_no_formulas() -> None:
-    """A spreadsheet runs what begins like one; an apostrophe makes it text. Numbers stay numbers."""
-    texts = [
-        "=1+1",
-        "+1",
-        "-1",
-        "@SUM(A1)",
-        "\t=1",
-        "\r=1",
-        "\n=1",
-        "\uff1d1",
-        '=HYPERLINK("http://x","y")',
-        "plain",
-        "a=b",
-    ]
-    runs = [
-        replace(
-            run("trial 0", "screen", number, -2.0, params={"=x": text, "y": -1.5, "z": -3}), reason=text, folder=text
-        )
-        for number, text in enumerate(texts)
-    ]
-    rows = list(csv.DictReader(io.StringIO(trials_csv(study(*runs)), newline="")))
-    for text, row in zip(texts, rows, strict=True):
-        safe = text if text in ("plain", "a=b") else f"'{text}".replace("\r", "\n")
-        assert (row["'=x"], row["reason"], row["folder"]) == (safe, safe, safe)
-        assert (row["y"], row["z"], row["value"]) == ("-1.5", "-3", "-2.0")
-
-
-def test_csv_holds_every_run_and_every_parameter() -> None:
-    first = run("trial 0", "screen", 0, 1 / 3, scores={"auc": 2.5}, seconds=1.5, folder="a,b")
-    second = run(
-        "trial 1", "screen", 1, None, outcome=None, params={"agent.tau": None, "agent.n": 3}, reason='say "x"\ny'
-    )
-    rows = list(csv.DictReader(io.StringIO(trials_csv(study(first, second)))))
-    assert [row["outcome"] for row in rows] == ["complete", "running"]
-    assert float(rows[0]["value"]) == 1 / 3
-    assert (rows[0]["auc"], rows[0]["optimizer.learning_rate"], rows[0]["agent.n"]) == ("2.5", "0.0006", "")
-    assert (rows[1]["value"], rows[1]["agent.n"], rows[1]["reason"]) == ("", "3", 'say "x"\ny')
-    assert rows[0]["folder"] == "a,b"
-
-
-def test_csv_tells_where_a_run_of_a_population_went_on_from() -> None:
-    founder = run("trial 0", "screen", 0, 1.0, descent=Descent(member=0, generation=0))
-    copy = run("trial 5", "screen", 5, 2.0, descent=Descent(member=1, generation=1, parent=0))
-    rows = list(csv.DictReader(io.StringIO(trials_csv(study(founder, copy, run("trial 5", "test", 6, 3.0))))))
-    assert [(row["member"], row["generation"], row["parent"]) for row in rows] == [
-        ("0", "0", ""),
-        ("1", "1", "0"),
-        ("", "", ""),
-    ]
-    assert "member" not in trials_csv(study(run("trial 0", "screen", 0, 1.0)))
-
-
-def test_short_names_leave_out_the_group_where_that_is_clear() -> None:
-    paths = ["agent.gamma", "schedule.eps.end", "schedule.clip.end", "seed"]
-    assert list(short_names(paths).values()) == ["gamma", "eps.end", "clip.end", "seed"]
-    assert list(short_names(["policy.eps", "agent.eps", "agent.tau"]).values()) == ["policy.eps", "agent.eps", "tau"]
-    assert short_names(["end", "schedule.end"]) == {"end": "end", "schedule.end": "schedule.end"}
-
-
-def test_describe_params_names_the_most_important_first() -> None:
-    params = {"a.x": 1, "a.y": True, "a.z": None, "a.v": 1e-5, "a.w": "relu"}
-    text = describe_params(params, {"a.w": 0.5, "a.z": 0.9}, limit=3)
-    assert text == "z null, w relu, x 1, ..."
-
-
-def test_numbers_are_written_for_people() -> None:
-    assert [format_number(x) for x in (498.23, -97.41, 12345.6, 0.03125, -0.0, 1e-7, math.inf)] == [
-        "498.2", "-97.41", "12,346", "0.03125", "0", "1.00e-07", "inf",
-    ]  # fmt: skip
-    assert [format_value(x) for x in (6e-4, 64, True, None, "relu")] == ["0.0006", "64", "true", "null", "relu"]
-    assert [format_value(x) for x in (0.98, 0.9, 0.99731, 0.999949, 1.0)] == ["0.98", "0.9", "0.9973", "0.999949", "1"]
-    assert [format_seconds(s) for s in (0.4, 59.6, 200, 7500)] == ["0 s", "1 min 00 s", "3 min 20 s", "2 h 05 min"]
-    assert [join_words(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
-        "",
-        "a",
-        "a and b",
-        "a, b and c",
-    ]

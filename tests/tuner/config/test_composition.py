@@ -1,6 +1,6 @@
+"""Configurations are composed of conf/, of folders of the user, and of what is typed."""
+
 import copy
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,8 @@ from omegaconf import DictConfig
 
 from tuner.commands.preflight import preflight
 from tuner.config.composition import RunConfig, compose, conf_folder, config_loader, plain_choice, to_json
-from tuner.config.signatures import Argument, class_constants, class_methods, signature_of
 from tuner.errors import UserError
 from tuner.runs.build import build_settings
-from tuner.support.names import did_you_mean
 
 
 def run_config(**changes: Any) -> dict[str, Any]:
@@ -141,90 +139,6 @@ def test_a_folder_of_the_user_adds_choices(tmp_path: Path) -> None:
 
 def test_conf_is_found_beside_the_package() -> None:
     assert (conf_folder() / "base.yaml").is_file()
-
-
-def test_names_are_listed_where_none_is_near() -> None:
-    assert did_you_mean("x", ["b", "a"]) == "; there is a, b"
-    assert did_you_mean("x", []) == ""
-
-
-@pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A package that must never be imported."""
-    folder = tmp_path / "heavy"
-    folder.mkdir()
-    (folder / "__init__.py").write_text("from heavy.nets import Net as Alias, make\nraise ImportError('imported')\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    yield folder
-    assert "heavy" not in sys.modules
-
-
-def test_signatures_are_read_without_importing(package: Path) -> None:
-    (package / "nets.py").write_text(
-        "from dataclasses import dataclass, field\n"
-        "class Base:\n    def __init__(self, width: int, *, depth: int | None = None, **rest): ...\n"
-        "class Net(Base):\n    pass\n"
-        "@dataclass\nclass Plain:\n    a: float\n    b: str = 'x'\n    c: int = field(init=False)\n"
-        "@dataclass\nclass Derived(Plain):\n    d: bool = True\n"
-        "def make(x, y=1): ...\n"
-    )
-    net = signature_of("heavy.Alias")
-    assert net is not None
-    assert net.is_open
-    assert net.parameters == {"width": Argument("int", True), "depth": Argument("int | None", False)}
-    derived = signature_of("heavy.nets.Derived")
-    assert derived is not None
-    assert list(derived.parameters) == ["a", "b", "d"]
-    made = signature_of("heavy.make")
-    assert made is not None
-    assert made.parameters == {"x": Argument(None, True), "y": Argument(None, False)}
-
-
-def test_signatures_in_folders_that_are_no_packages(package: Path) -> None:
-    (package / "inner" / "deep").mkdir(parents=True)
-    (package / "inner" / "deep" / "nets.py").write_text("class Net:\n    def __init__(self, width: int): ...\n")
-    net = signature_of("heavy.inner.deep.nets.Net")
-    assert net is not None
-    assert net.parameters == {"width": Argument("int", True)}
-
-
-def test_constants_of_classes_are_read_without_importing(package: Path) -> None:
-    (package / "base.py").write_text(
-        "class First:\n    a, b = 1, 2\n    c = d = ('x', 'y')\n    e: int = 5\n    f = 6\n    g: int\n    h = None\n"
-        "class Second:\n    e = 7\n    i = -1.5\n"
-    )
-    (package / "nets.py").write_text(
-        "from heavy import base as bases\nimport heavy.base as others\nimport elsewhere\n"
-        "class Net(bases.First, others.Second, elsewhere.Third):\n    d = 'mine'\n    f = 2 * 3\n    def e(self): ...\n"
-        "def make(): ...\n"
-    )
-    assert class_constants("heavy.Alias") == {"c": ("x", "y"), "d": "mine", "h": None, "i": -1.5}
-    assert class_methods("heavy.Alias") == {"e"}
-    assert class_constants("heavy.base.First") == {"c": ("x", "y"), "d": ("x", "y"), "e": 5, "f": 6, "h": None}
-    assert class_constants("heavy.make") == class_constants("heavy.nothing") == {}
-
-
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        ("heavy.nets.Nett", "heavy.nets has no 'Nett'; did you mean Net"),
-        ("heavy.net.Net", "no module named 'heavy.net'"),
-        ("nowhere.Net", "no module named 'nowhere'"),
-        ("heavy.nets", "is a module"),
-    ],
-)
-def test_targets_that_do_not_exist(package: Path, target: str, message: str) -> None:
-    (package / "nets.py").write_text("class Net: ...\n")
-    with pytest.raises(UserError) as caught:
-        signature_of(target)
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize("target", ["gymnasium.wrappers.FrameStackObservation", "optuna.samplers.TPESampler"])
-def test_signatures_of_installed_packages(target: str) -> None:
-    signature = signature_of(target)
-    assert signature is not None
-    assert {"gymnasium": "stack_size", "optuna": "multivariate"}[target.partition(".")[0]] in signature.parameters
 
 
 def test_a_choice_by_itself_refers_to_nothing() -> None:

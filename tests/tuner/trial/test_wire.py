@@ -1,19 +1,8 @@
-import json
+"""Messages on the wire: one line each, and nothing else is read."""
 
 import pytest
 
-from tuner.trial.messages import (
-    Alive,
-    Built,
-    Log,
-    Outcome,
-    Refused,
-    Report,
-    Started,
-    TrialInterrupted,
-    TrialResult,
-    TrialSpec,
-)
+from tuner.trial.messages import Alive, Built, Log, Refused, Report, Started
 from tuner.trial.wire import MAX_LINE_BYTES, Launch, decode, decode_verdict, encode, encode_verdict
 
 
@@ -64,35 +53,3 @@ def test_verdicts_survive_the_wire():
 def test_launch_survives_the_wire():
     launch = Launch("/a folder", "/", ["/x"], {"A": "b=c\nd"}, 1.5, 100)
     assert Launch.decode(launch.encode()) == launch
-
-
-def test_spec_survives_its_file_and_knows_its_key():
-    spec = TrialSpec("study", "screen", 7, 123, {"env": {"id": "CartPole-v1"}}, threads=2)
-    assert TrialSpec.from_json(spec.to_json()) == spec
-    assert spec.key == "screen/7"
-    assert spec.entry == "tuner.runs.training:run_trial"
-
-
-def test_result_survives_its_file():
-    result = TrialResult(Outcome.TIMED_OUT, "too long", "line 1\nline 2", 1.25)
-    assert TrialResult.from_json(result.to_json()) == result
-    assert json.loads(result.to_json())["outcome"] == "timed_out"
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"outcome": "fine"}', '{"outcome": "complete", "more": 1}'])
-def test_damaged_results_and_specs_are_value_errors(text):
-    for kind in (TrialResult, TrialSpec):
-        with pytest.raises(ValueError):  # noqa: PT011 - JSON's own message, or ours
-            kind.from_json(text)
-
-
-def test_interruption_is_not_swallowed_as_an_exception():
-    def train_carelessly():
-        try:
-            raise TrialInterrupted(Outcome.PRUNED, "at step 3")
-        except Exception:  # noqa: BLE001
-            return
-
-    with pytest.raises(TrialInterrupted, match="pruned: at step 3") as caught:
-        train_carelessly()
-    assert caught.value.outcome is Outcome.PRUNED

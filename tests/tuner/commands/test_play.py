@@ -1,3 +1,5 @@
+"""`tuner play`: runs are evaluated, filmed and shown."""
+
 import json
 import re
 import sys

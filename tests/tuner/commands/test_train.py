@@ -1,8 +1,8 @@
+"""`tuner train`: what a run leaves, how it goes on, and what is refused."""
+
 import json
-import math
 import sys
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -13,70 +13,10 @@ import yaml
 
 import tuner as package
 from note_rl.errors import DivergedError
-from tests.tuner.command_line import RECORDING, SMALL, SMALL_AGENTS, CommandLine, Recording
-from tuner.commands.multirun import RunOfMultirun
-from tuner.commands.preflight import preflight
-from tuner.config.composition import RunConfig, to_json
+from tests.tuner.command_line import RECORDING, SMALL, SMALL_AGENTS, CommandLine
+from tests.tuner.runs.reporters import CASES, evaluations, overrides
 from tuner.errors import UserError
-from tuner.runs.training import run_training
 from tuner.trial.folder import APPENDED, REPLACED, acquire_lock, read_reports
-from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted
-
-CASES = [(agent, backend) for backend in ("torch", "keras") for agent in ("dqn", "ppo")]
-POOL = ("collector=pool", "env.num_envs=2")
-
-
-class Reporter:
-    """Keeps what a run tells; ends it at a step if asked to."""
-
-    def __init__(self, stop_at: float = math.inf, outcome: Outcome = Outcome.STOPPED) -> None:
-        self.reported: list[tuple[float, float]] = []
-        self.used: list[JsonDict] = []
-        self.logged: list[tuple[int, dict[str, float]]] = []
-        self.progress: list[float] = []
-        self.stop_at = stop_at
-        self.outcome = outcome
-
-    def built(self, config: JsonDict) -> None:
-        self.used.append(config)
-
-    def report(self, step: float, value: float, seconds: float | None = None) -> None:
-        if step not in dict(self.reported):
-            self.reported.append((step, value))
-
-    def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        self.logged.append((step, dict(metrics)))
-
-    def note(self, text: str) -> None:
-        """Nothing to keep."""
-
-    def ends(self, reason: str, used: float) -> None:
-        """Nothing to keep."""
-
-    def alive(self, progress: float) -> None:
-        self.progress.append(progress)
-        if progress >= self.stop_at:
-            raise TrialInterrupted(self.outcome, "enough")
-
-    def check(self) -> None:
-        """Nobody asks for anything between two calls."""
-
-
-def run_config(*overrides: str, agent: str = "dqn", backend: str = "torch") -> RunConfig:
-    arguments = [*SMALL, *SMALL_AGENTS[agent], f"backend={backend}", *overrides]
-    if backend == "keras":  # compiling takes longer than such a run
-        arguments.append("training.jit_compile=false")
-    return RunConfig.from_json(to_json(preflight("train", arguments)))
-
-
-def overrides(agent: str, backend: str) -> tuple[str, ...]:
-    plain = ["training.jit_compile=false"] if (agent, backend) == ("ppo", "keras") else []  # DQN as users have it
-    return (*SMALL, *SMALL_AGENTS[agent], f"backend={backend}", *plain, "hydra.run.dir=mine")
-
-
-def evaluations(folder: Path) -> list[tuple[float, float]]:
-    result = json.loads((folder / "result.json").read_text())
-    return [(point["fraction"], point["mean_return"]) for point in result["evaluations"]]
 
 
 @pytest.mark.parametrize(("agent", "backend"), CASES[:3])
@@ -136,104 +76,6 @@ def test_an_update_that_is_not_compiled_is_not_said_to_be(tuner: CommandLine) ->
 def test_the_folder_is_named_after_the_run(tuner: CommandLine) -> None:
     tuner("train", *SMALL, *SMALL_AGENTS["dqn"], "seed=4")
     assert [path.name.split("_", 2)[2] for path in (tuner.folder / "runs").iterdir()] == ["dqn_CartPole-v1_s4"]
-
-
-def test_multirun_makes_a_folder_for_each_combination(tuner: CommandLine) -> None:
-    answer = tuner("train", "-m", *SMALL, "buffer.batch_size=16", "agent=dqn,ppo", "seed=1,2", "hydra.sweep.dir=all")
-    assert (answer.status, answer.errors) == (0, "")
-    configs = [yaml.safe_load((tuner.folder / f"all/{number}/config.yaml").read_text()) for number in range(4)]
-    made = [(config["agent"]["_target_"].rpartition(".")[2], config["seed"]) for config in configs]
-    assert made == [("DQN", 1), ("DQN", 2), ("PPO", 1), ("PPO", 2)]
-
-
-@pytest.mark.parametrize(
-    ("agent", "backend", "further"), [*((*case, ()) for case in CASES[:3]), ("dqn", "torch", POOL)]
-)
-def test_a_stopped_run_continues_as_if_nothing_had_been(
-    tmp_path: Path, agent: str, backend: str, further: tuple[str, ...]
-) -> None:
-    config = run_config(*further, agent=agent, backend=backend)
-    straight, stopped = Reporter(), Reporter(stop_at=0.5)
-    (tmp_path / "straight").mkdir()
-    (tmp_path / "stopped").mkdir()
-    whole = run_training(config, tmp_path / "straight", straight)
-    with pytest.raises(TrialInterrupted):
-        run_training(config, tmp_path / "stopped", stopped)
-    stopped.stop_at = math.inf
-    rest = run_training(config, tmp_path / "stopped", stopped)
-    assert stopped.reported == straight.reported
-    assert rest.evaluations == whole.evaluations
-    assert (rest.num_env_steps, rest.num_gradient_steps) == (whole.num_env_steps, whole.num_gradient_steps)
-    assert whole.returns[-len(rest.returns) :] == rest.returns
-    assert stopped.progress[-1] == 1.0
-
-
-def test_a_run_killed_between_report_and_checkpoint_does_not_report_twice(tmp_path: Path) -> None:
-    config = run_config()
-    reporter = Reporter(stop_at=0.5)
-    with pytest.raises(TrialInterrupted):
-        run_training(config, tmp_path, reporter)
-    (tmp_path / "checkpoint.safetensors").unlink()
-    reporter.stop_at = math.inf
-    before, num_logged = list(reporter.reported), len(reporter.logged)
-    run_training(config, tmp_path, reporter)
-    assert reporter.reported[: len(before)] == before
-    assert [fraction for fraction, _ in reporter.reported] == [1 / 3, 2 / 3, 1.0]
-    again = [metrics for _, metrics in reporter.logged[num_logged:] if "eval/mean_return" in metrics]
-    assert len(again) == 2, "what was reported is not evaluated again"
-
-
-def test_a_pruned_run_leaves_no_checkpoint_of_its_own(tmp_path: Path) -> None:
-    with pytest.raises(TrialInterrupted):
-        run_training(run_config(), tmp_path, Reporter(stop_at=0.1, outcome=Outcome.PRUNED))
-    assert not (tmp_path / "checkpoint.safetensors").exists()
-
-
-def test_what_was_built_is_told_before_the_first_step(tmp_path: Path) -> None:
-    reporter = Reporter(stop_at=0.0)
-    with pytest.raises(TrialInterrupted):
-        run_training(run_config("agent.gamma=0.8", "optimizer.learning_rate=0.02"), tmp_path, reporter)
-    used = reporter.used[0]
-    assert (used["agent"]["gamma"], used["optimizer"]["learning_rate"], used["seed"]) == (0.8, 0.02, 0)
-
-
-def test_scheduled_values_are_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.runs.training.LOG_INTERVAL_S", 0.0)
-    reporter = Reporter()
-    run_training(run_config("schedule.eps.fraction=0.5"), tmp_path, reporter)
-    eps = [(step, metrics["train/eps"]) for step, metrics in reporter.logged if "train/eps" in metrics]
-    assert eps[0][1] == pytest.approx(1.0)
-    assert eps[-1][1] == pytest.approx(0.05)
-    returns = [metrics["train/episode_return"] for _, metrics in reporter.logged if "train/episode_return" in metrics]
-    assert returns
-    assert all(metrics["train/env_steps_per_s"] > 0 for _, metrics in reporter.logged if "train/loss" in metrics)
-
-
-def test_a_loss_that_a_phase_does_not_have_is_not_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the actor of TD3, that is, where each phase is one gradient step and the actor learns in every second."""
-    monkeypatch.setattr("tuner.runs.training.LOG_INTERVAL_S", 0.0)
-    small = ["agent=td3", "env=pendulum", "network.hidden_sizes=[4]", "buffer.batch_size=4", "buffer.learning_starts=8"]
-    each = ["buffer.train_freq=1", "buffer.gradient_steps=1", "training.total_steps=24", "evaluation.num_episodes=1"]
-    reporter = Reporter()
-    run_training(RunConfig.from_json(to_json(preflight("train", [*small, *each]))), tmp_path, reporter)
-    logged = [metrics for _, metrics in reporter.logged if "train/loss:1" in metrics]
-    actors = [metrics for metrics in logged if "train/loss:0" in metrics]
-    assert len(logged) == 17
-    assert len(actors) == 8
-    assert actors == [metrics for metrics in logged if "train/loss" in metrics]
-    for metrics in actors:
-        assert metrics["train/loss"] == pytest.approx(metrics["train/loss:0"] + metrics["train/loss:1"])
-    assert all(math.isfinite(value) for metrics in logged for value in metrics.values())
-
-
-def test_older_checkpoints_are_kept_if_asked(tmp_path: Path) -> None:
-    run_training(run_config("checkpoint.keep=2", "checkpoint.save_replay=false"), tmp_path, Reporter())
-    kept = sorted(path.name for path in tmp_path.glob("checkpoint*"))
-    assert kept == [
-        "checkpoint.safetensors",
-        "checkpoint_000000000160.safetensors",
-        "checkpoint_000000000240.safetensors",
-    ]
 
 
 def test_ctrl_c_saves_and_says_how_to_continue(tuner: CommandLine) -> None:
@@ -392,25 +234,3 @@ def test_whole_numbers_may_be_written_as_powers_of_ten(tuner: CommandLine, sever
     answer = tuner("train", *several, *chosen, "hydra.run.dir=run", "hydra.sweep.dir=.", "hydra.sweep.subdir=run")
     assert answer.status == 0, answer
     assert len(read_reports(tuner.folder / "run")) == 5
-
-
-def test_runs_of_a_multirun_are_named_by_their_overrides_and_grouped(tuner: CommandLine) -> None:
-    Recording.forget()
-    told = ("agent=synthetic", "agent.gamma=0.95", "agent.activation=relu,tanh", "seed=1,2", "hydra.sweep.dir=four")
-    assert tuner("train", "-m", *told, RECORDING).status == 0
-    names = [f"agent.activation={kind} seed={seed}" for kind in ("relu", "tanh") for seed in (1, 2)]
-    assert [info.name for info in Recording.infos] == names
-    assert {info.group for info in Recording.infos} == {"four"}
-    assert [info.tags for info in Recording.infos] == [tuple(name.split()) for name in names]
-    Recording.forget()
-    assert tuner("train", "resume=four/2").status == 0
-    assert [(info.name, info.group) for info in Recording.infos] == [(names[2], "four")], "it keeps its name"
-    for damaged in ("", "[1]", '{"group": 3}'):
-        (tuner.folder / "four" / "2" / "multirun.json").write_text(damaged)
-        assert RunOfMultirun.kept_in(tuner.folder / "four" / "2") is None
-
-
-def test_runs_of_a_multirun_that_nothing_tells_apart_are_named_as_any_run(tuner: CommandLine) -> None:
-    Recording.forget()
-    assert tuner("train", "-m", "agent=synthetic", "hydra.sweep.dir=one", RECORDING).status == 0
-    assert [(info.name, info.group, info.tags) for info in Recording.infos] == [("0", "Synthetic", ())]

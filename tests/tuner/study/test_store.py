@@ -1,0 +1,72 @@
+"""Studies of a storage: their names, and which command may go on with one."""
+
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from tests.tuner.studies import CONFIG, SPACE, FakeExecutor, journal, run_study
+from tests.tuner.study_records import scores
+from tuner.errors import UserError
+from tuner.study import StudyStore
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        (
+            {"space": {"agent": SPACE["agent"]}},
+            "begun with another search space: buffer.batch_size was searched over 16 .. 256 (powers of 2), and is not",
+        ),
+        ({"config": {**CONFIG, "training": {"total_steps": 901}}}, "training.total_steps was 900 and is 901"),
+        ({"config": {**CONFIG, "extra": 1}}, "extra is new"),
+        ({"config": {**CONFIG, "extra": 0, "wrapper_training": {}}}, "other settings: extra is new."),
+        ({"agent": "other"}, "study study is one of synthetic, and this is other.\ngo back to that, or begin another"),
+        ({"metric": "final"}, "metric was mixed and is final"),
+        ({"over_seeds": "worst"}, "over_seeds was mean and is worst"),
+        ({"seed": 5}, "seed was 0 and is 5"),
+    ],
+)
+def test_going_on_otherwise_than_begun_is_refused_with_the_difference(
+    tmp_path: Path, changes: dict[str, Any], why: str
+) -> None:
+    before = scores(run_study(tmp_path))
+    executor = FakeExecutor()
+    with pytest.raises(UserError) as raised:
+        run_study(tmp_path, executor, num_trials=10, **changes)
+    assert why in str(raised.value)
+    assert "study.name=study-2" in str(raised.value)
+    assert executor.started == []
+    assert scores(run_study(tmp_path)) == before
+
+
+def test_what_does_not_change_a_score_may_change(tmp_path: Path) -> None:
+    run_study(tmp_path, config={**CONFIG, "checkpoint": {"keep": 1}})
+    run_study(tmp_path, config={**CONFIG, "checkpoint": {"keep": 2}}, num_test_seeds=3)
+
+
+def test_a_study_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+    theirs = optuna.create_study(storage=f"sqlite:///{tmp_path}/studies.db", study_name="study", direction="minimize")
+    theirs.add_trial(optuna.trial.create_trial(value=1.0))
+    with pytest.raises(UserError, match="was not made by tuner"):
+        run_study(tmp_path, url=f"sqlite:///{tmp_path}/studies.db")
+    assert len(theirs.trials) == 1
+
+
+def test_names_are_listed_latest_first_and_a_wrong_one_gets_the_nearest(tmp_path: Path) -> None:
+    for name in ("older", "newer"):
+        run_study(tmp_path, name=name)
+    with StudyStore(journal(tmp_path)) as store:
+        assert store.names() == ["newer", "older"]
+        with pytest.raises(UserError, match=r"there is no study newr in .*; did you mean newer\?"):
+            store.require("newr")
+
+
+def test_what_a_study_goes_on_with_is_told_besides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    revisions = iter(["one", "one", "two"])
+    monkeypatch.setattr("tuner.study.storage.store.code_revision", lambda folder: next(revisions))
+    for sampler in ("RandomSampler", "TPESampler", "TPESampler"):
+        summary = run_study(tmp_path, facts={"sampler": sampler})
+    assert (summary.sampler, summary.code) == ("RandomSampler; then TPESampler", "one; then two")
+    assert summary.space["agent.gamma"] == "0.9 .. 0.9999 (log of 1 - x)"
