@@ -9,7 +9,7 @@ from safetensors.numpy import load_file
 from note_rl.errors import CheckpointError
 from note_rl.training.checkpoint import read_checkpoint, write_checkpoint, write_checkpoint_folder
 from note_rl.training.persistence import restore_param
-from tests.note_rl.training.test_saving import FRAMEWORKS, dqn, files
+from tests.note_rl.training.test_checkpoint_saver import FRAMEWORKS, dqn, files
 
 pytestmark = pytest.mark.usefixtures("eager_updates")
 ARRAYS = {"learner/agent/a": np.arange(6.0).reshape(2, 3), "learner/agent/../b": np.ones((), np.int64)}

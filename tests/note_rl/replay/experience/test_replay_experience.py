@@ -1,29 +1,18 @@
+"""When a replay learns, from how many transitions and from which, and what its windows keep."""
+
 import logging
 
 import numpy as np
 import pytest
 
 from note_rl.collect.step_join import joined
-from note_rl.errors import AgentContractError, NoteRLError
-from note_rl.replay.experience import AgentView, Clock, ReplayExperience, RolloutExperience
+from note_rl.errors import AgentContractError
+from note_rl.replay.experience import AgentView, Clock
 from note_rl.replay.hindsight import GoalFunctions
-from note_rl.settings import Hindsight, Priority, ReplaySettings, RolloutPriority, RolloutSettings, Window
+from note_rl.settings import Hindsight, Priority, Window
 from note_rl.settings.demonstrations import Demonstrations
-from note_rl.types import Update
+from tests.note_rl.replay.experience.experiences import learned, pool, replay, update_with
 from tests.note_rl.replay.story import part, random_story, steps
-
-
-def replay(view=None, seed=0, **settings):
-    view = view or AgentView(gamma=lambda: 0.9)
-    return ReplayExperience(ReplaySettings(**settings), view, np.random.default_rng(seed))
-
-
-def rollout(view=None, **settings):
-    return RolloutExperience(RolloutSettings(**settings), view or AgentView(), np.random.default_rng(0))
-
-
-def update_with(sample, td_error=None, ratio=None):
-    return Update(np.zeros((sample.num_gradient_steps, 1)), td_error, ratio)
 
 
 def test_nothing_is_learned_before_it_starts():
@@ -148,23 +137,6 @@ def test_one_pass_warns_once_when_it_becomes_expensive(caplog):
     assert "num_updates" in caplog.text
 
 
-def test_rollout_is_forgotten_after_training():
-    experience = rollout(num_steps=4, batch_size=2, num_epochs=2)
-    assert experience.phase_length(8, remaining=1) == 4
-    experience.store(steps(0, 4))
-    (sample,) = experience.update_blocks(Clock())
-    assert sample.reward.shape == (4, 2)
-    assert "advantage" not in sample.extras
-    with pytest.raises(AssertionError):
-        list(experience.update_blocks(Clock()))
-
-
-def pool(experience):
-    """Rewards of what is kept, the oldest first."""
-    ring = experience.buffer.ring
-    return ring.column("reward", ring.slots(np.arange(len(ring)))).tolist()
-
-
 def test_priorities_of_a_burst_are_known_to_the_next_one():
     experience = replay(batch_size=64, gradient_steps=64, capacity=64, priority=Priority(alpha=1.0))
     experience.store(steps(0, 64))
@@ -260,10 +232,6 @@ def test_at_a_target_update_the_newest_stay_where_there_are_no_priorities():
     assert pool(experience) == [5, 6, 7]
 
 
-def learned(obs, action, next_obs):
-    return 100.0 * action + obs[:, 0] + 10.0 * next_obs[:, 0]
-
-
 def test_the_learned_reward_is_worked_out_when_sampled():
     experts = Demonstrations(np.arange(6.0, dtype=np.float32)[:, None], np.arange(6))
     experience = replay(AgentView(reward=learned), batch_size=5, gradient_steps=3, learned_reward=True, expert=experts)
@@ -274,38 +242,6 @@ def test_the_learned_reward_is_worked_out_when_sampled():
     assert sample.extras["expert_obs"].shape == (3, 5, 1)
     np.testing.assert_array_equal(sample.extras["expert_obs"][..., 0], sample.extras["expert_action"])
     assert max(pool(experience)) == 8.0
-
-
-def test_the_learned_reward_of_a_rollout_goes_into_its_advantages():
-    view = AgentView(reward=learned, value=lambda obs: 0.0 * obs[:, 0], standardise_advantage=False)
-    experts = Demonstrations(np.zeros((2, 1), np.float32), np.zeros(2, np.int64))
-    experience = rollout(view, num_steps=4, batch_size=4, num_epochs=1, learned_reward=True, expert=experts)
-    experience.store(steps(0, 4, ended=(0, 1, 2, 3)))
-    (sample,) = experience.update_blocks(Clock())
-    np.testing.assert_allclose(sample.extras["advantage"], 111.0 * sample.action + 5.0)
-    assert sample.extras["expert_obs"].shape == (1, 4, 1)
-
-
-@pytest.mark.parametrize("make", [replay, rollout])
-def test_a_learned_reward_needs_an_agent_that_has_one(make):
-    with pytest.raises(AgentContractError, match="reward"):
-        make(learned_reward=True)
-
-
-def test_what_is_stored_stays_as_it_came_when_normalised():
-    view = AgentView(normalise_obs=lambda obs: obs * 2.0, normalise_reward=lambda reward: reward / 2.0)
-    experience = replay(view, batch_size=4, gradient_steps=1)
-    experience.store(steps(0, 4))
-    (sample,) = experience.update_blocks(Clock(num_env_steps=4))
-    np.testing.assert_allclose(sample.obs[..., 0], 2.0 * sample.action)
-    np.testing.assert_allclose(sample.next_obs[..., 0], 2.0 * sample.action + 1.0)
-    np.testing.assert_allclose(sample.reward, sample.action / 2.0)
-    assert pool(experience) == [0, 1, 2, 3]
-    taken = rollout(view, num_steps=4, batch_size=4, num_epochs=1)
-    taken.store(steps(0, 4))
-    (sample,) = taken.update_blocks(Clock())
-    np.testing.assert_allclose(sample.obs[..., 0], 2.0 * sample.action)
-    np.testing.assert_allclose(sample.reward, sample.action / 2.0)
 
 
 def test_n_steps_need_a_gamma():
@@ -325,109 +261,6 @@ def test_triplets_wait_for_an_episode_that_is_long_enough():
     experience.store(steps(4, 3))
     (sample,) = experience.update_blocks(Clock(num_env_steps=7))
     assert sample.obs.shape == (1, 2, 2, 1)
-
-
-def test_a_rollout_updates_targets_every_so_many_gradient_steps_if_told():
-    experience = rollout(num_steps=8, batch_size=2, num_epochs=2, target_update_interval=3)
-    experience.store(steps(0, 8))
-    (sample,) = experience.update_blocks(Clock(num_gradient_steps=1))
-    assert np.flatnonzero(sample.sync).tolist() == [1, 4, 7]
-
-
-def test_a_rollout_of_large_observations_comes_in_several_blocks_of_the_same_minibatches(monkeypatch):
-    def blocks():
-        experience = rollout(num_steps=8, batch_size=2, num_epochs=2, target_update_interval=3)
-        experience.store(steps(0, 8))
-        return list(experience.update_blocks(Clock(num_gradient_steps=1)))
-
-    (whole,) = blocks()
-    per_transition = whole.obs[0, 0].nbytes + whole.next_obs[0, 0].nbytes
-    monkeypatch.setattr("note_rl.replay.experience.rollout_experience.MAX_BLOCK_BYTES", 3 * 2 * per_transition)
-    several = blocks()
-    assert len(several) == 3
-    assert max(one.num_gradient_steps for one in several) == 3
-    for name in ("obs", "reward", "sync"):
-        np.testing.assert_array_equal(np.concatenate([getattr(one, name) for one in several]), getattr(whole, name))
-
-
-def kept_by_a_window(window, **settings):
-    """What each update block draws, and what it ought to: the window's highest scores at each of the points told."""
-    priority = RolloutPriority(lambda_=1.0, alpha=1.0, initial_td=1.0)
-    experience = rollout(num_steps=64, batch_size=8, num_epochs=3, priority=priority, window=window, **settings)
-    experience.store(steps(0, 64))
-    error = np.random.default_rng(1).permutation(64) + 1.0
-    known = np.ones(64)
-    drawn = []
-    for sample in experience.update_blocks(Clock()):
-        td_error = error[sample.slots]
-        experience.feedback(sample, update_with(sample, td_error))
-        drawn.append(sample)
-        known[sample.slots] = td_error
-    return drawn, known
-
-
-@pytest.mark.parametrize("window", [20, lambda: 20, lambda p: 20])
-def test_a_window_leaves_the_highest_scores_to_the_epochs_that_follow(window):
-    drawn, _ = kept_by_a_window(window)
-    assert [sample.num_gradient_steps for sample in drawn] == [8, 8, 8]
-    assert [int(sample.sync.sum()) for sample in drawn] == [0, 0, 1]  # targets still wait for the end
-    error = np.random.default_rng(1).permutation(64) + 1.0
-    known = np.ones(64)
-    known[drawn[0].slots] = error[drawn[0].slots]
-    kept = set(np.argsort(known)[-20:].tolist())
-    assert len(set(drawn[0].slots.ravel().tolist())) > 30
-    for sample in drawn[1:]:
-        assert set(sample.slots.ravel().tolist()) <= kept
-    assert set(np.concatenate([sample.slots.ravel() for sample in drawn[1:]]).tolist()) == kept
-
-
-def test_a_window_is_applied_at_every_target_update():
-    drawn, _ = kept_by_a_window(16, target_update_interval=5)
-    assert [sample.num_gradient_steps for sample in drawn] == [5, 5, 5, 5, 4]
-    error = np.random.default_rng(1).permutation(64) + 1.0
-    known, live = np.ones(64), np.arange(64)
-    for number, sample in enumerate(drawn):
-        assert set(sample.slots.ravel().tolist()) <= set(live.tolist())
-        assert sample.sync.tolist() == [False] * 4 + [True] if number < 4 else not sample.sync.any()
-        known[sample.slots] = error[sample.slots]
-        live = live[np.argsort(known[live], kind="stable")[-16:]] if number == 0 else live
-    assert len(live) == 16
-
-
-def test_a_window_keeps_a_minibatch_at_least():
-    drawn, _ = kept_by_a_window(1)
-    assert len(set(drawn[-1].slots.ravel().tolist())) == 8
-
-
-def test_without_a_window_every_epoch_draws_from_the_whole_rollout():
-    drawn, _ = kept_by_a_window(None)
-    assert len(set(np.concatenate([sample.slots.ravel() for sample in drawn[1:]]).tolist())) > 20
-
-
-def test_the_ratio_reaches_the_scores_of_a_rollout():
-    """With lambda 0 only the ratio counts: transition 5 is the one whose probability has changed."""
-    priority = RolloutPriority(lambda_=0.0, alpha=1.0, initial_ratio=2.0)
-    experience = rollout(num_steps=16, batch_size=16, num_epochs=32, priority=priority)
-    experience.store(steps(0, 16))
-    for sample in experience.update_blocks(Clock()):
-        ratio = np.where(sample.slots == 5, 3.0, 1.0)
-        experience.feedback(sample, update_with(sample, np.full(sample.slots.shape, 4.0), ratio))
-    assert (sample.slots == 5).mean() > 0.99
-
-
-def test_prioritized_minibatches_follow_the_scores_within_a_rollout():
-    priority = RolloutPriority(lambda_=1.0, alpha=1.0)
-    experience = rollout(num_steps=16, batch_size=8, num_epochs=8, priority=priority)
-    experience.store(steps(0, 16))
-    lengths, last = [], None
-    for sample in experience.update_blocks(Clock()):
-        lengths.append(sample.num_gradient_steps)
-        experience.feedback(sample, update_with(sample, np.where(sample.action == 3, 50.0, 1e-6), np.ones((8, 8))))
-        last = sample
-    assert lengths == [8, 8]
-    assert (last.action == 3).mean() > 0.95
-    with pytest.raises(AssertionError):
-        next(experience.update_blocks(Clock()))
 
 
 def goals():
@@ -481,17 +314,3 @@ def test_a_restored_experience_goes_on_bit_for_bit(kind):
     for a, b in zip(train(one, rng, 60, 120), train(other, other_rng, 60, 120), strict=True):
         for name in ("obs", "action", "reward", "next_obs", "terminated", "discount", "weights", "slots", "sync"):
             np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
-
-
-def test_demonstrations_come_back_from_their_file(tmp_path):
-    pairs = Demonstrations(np.arange(8, dtype=np.float32).reshape(4, 2), np.arange(4))
-    pairs.save(tmp_path / "expert.npz")
-    read = Demonstrations.load(tmp_path / "expert.npz")
-    np.testing.assert_array_equal(read.obs, pairs.obs)
-    np.testing.assert_array_equal(read.action, pairs.action)
-    (tmp_path / "other.npz").write_bytes(b"nothing of the kind")
-    for name in ("other.npz", "missing.npz"):
-        with pytest.raises(NoteRLError, match="cannot read demonstrations"):
-            Demonstrations.load(tmp_path / name)
-    with pytest.raises(NoteRLError, match="one action per observation"):
-        Demonstrations(np.zeros((3, 1)), np.zeros(2))
