@@ -1,16 +1,21 @@
 """Vector environments of Gymnasium and of the user give what environments stepped one by one give."""
 
 import functools
+from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium import spaces
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from note_rl.collect.collector import Collector
-from note_rl.environments import VectorEnvironment, training_environments
+from note_rl.environments import VectorEnvironment, flat_observations, training_environments
+from note_rl.environments.goals import goal_layout
+from note_rl.environments.gymnasium_vector import foreign_environments
 from note_rl.errors import CheckpointError, EnvironmentMismatchError
 from note_rl.policy import GreedyQPolicy
+from tests.note_rl.environments.odd_environments import Plain
 from tests.note_rl.environments.vectors import Numbered, collected, makers, same
 from tests.note_rl.small_environments import Counting
 
@@ -163,3 +168,99 @@ def test_other_vectors_say_that_they_cannot_be_brought_back():
     envs.step(np.zeros(3, int))
     assert not envs.set_state(envs.get_state())
     assert envs.obs.tolist() == [[0], [0], [0]]
+
+
+class OwnVector(VectorEnv[Any, Any, Any]):
+    """Of one's own: whole numbers first, rewards [E, 1], and keeps what it shows."""
+
+    metadata = {"autoreset_mode": AutoresetMode.DISABLED}  # noqa: RUF012
+    num_envs = 2
+    single_observation_space = spaces.Box(-1, 1, (1,), np.float32)
+    single_action_space = spaces.Discrete(2)
+    observation_space = spaces.Box(-1, 1, (2, 1), np.float32)
+    action_space = spaces.MultiDiscrete([2, 2])
+    rewards: Any = np.array([[1.0], [2.0]])
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        self.now = np.zeros((2, 1), np.int64)
+        return self.now, {}
+
+    def step(self, actions: Any) -> Any:
+        self.now = self.now + 0.25
+        return self.now, self.rewards, np.zeros(2, bool), np.zeros(2, bool), {}
+
+
+def test_a_vector_environment_of_ones_own_is_read_by_its_spaces_too() -> None:
+    envs = foreign_environments(OwnVector(), 0)
+    assert envs.obs.dtype == np.float32
+    assert envs.step(np.zeros(2, np.int64))[1].tolist() == [1.0, 2.0]
+    assert envs.obs.tolist() == [[0.25], [0.25]]
+    envs.env.rewards = np.ones(3)
+    with pytest.raises(EnvironmentMismatchError, match=r"the rewards of the shape \[3\]: give one for each of its 2"):
+        envs.step(np.zeros(2, np.int64))
+
+
+class SameArray(Plain):
+    """Shows every observation in the same array."""
+
+    length = 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.array = np.zeros(3, np.float32)
+
+    def shown(self) -> Any:
+        self.array[:] = self.t / 10
+        return self.array
+
+
+class SameGoal(SameArray):
+    """Shows what is achieved, and a goal, in the same arrays each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        parts = ("observation", "achieved_goal", "desired_goal")
+        self.observation_space = spaces.Dict(dict.fromkeys(parts, self.observation_space))
+
+    def shown(self) -> Any:
+        return dict.fromkeys(self.observation_space, super().shown())
+
+    def compute_reward(self, achieved: Any, desired: Any, info: Any) -> Any:
+        return np.ones(len(achieved), np.float32)
+
+
+class Home(Plain):
+    """Ends where it began, in an array of its own each time."""
+
+    length = 3
+
+    def shown(self) -> Any:
+        return np.full(3, self.t % 3 / 10, np.float32)
+
+
+@pytest.mark.parametrize("env", [SameArray, SameGoal])
+@pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv])
+def test_a_last_observation_that_the_next_episode_has_overwritten_is_refused(kind: Any, env: Any) -> None:
+    goals = goal_layout(flat_observations(env()))
+    envs = foreign_environments(kind([env] * 2, autoreset_mode=AutoresetMode.SAME_STEP), 0, goals)
+    try:
+        for _ in range(2):
+            envs.step(np.zeros(2, np.int64))
+        with pytest.raises(EnvironmentMismatchError, match="shows all observations in one array"):
+            envs.step(np.zeros(2, np.int64))
+    finally:
+        envs.close()
+
+
+def test_an_episode_may_end_where_it_began() -> None:
+    envs = foreign_environments(SyncVectorEnv([Home] * 2, autoreset_mode=AutoresetMode.SAME_STEP), 0)
+    ends = [envs.step(np.zeros(2, np.int64))[4].tolist() for _ in range(6)]
+    assert ends == [[False] * 2, [False] * 2, [True] * 2] * 2
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
+def test_in_other_modes_it_is_read_in_time(mode: AutoresetMode) -> None:
+    envs = foreign_environments(SyncVectorEnv([SameArray] * 2, autoreset_mode=mode), 0)
+    for t in (0.1, 0.2, 0.3, 0.1):
+        _, _, next_obs, *_ = envs.step(np.zeros(2, np.int64))
+        assert next_obs[:, 0].tolist() == [np.float32(t)] * 2

@@ -31,6 +31,7 @@ class ThreeLives(Counting):
 
 
 gymnasium.register("NoteRLThreeLives-v0", ThreeLives)
+
 LIVES = EnvFactory("NoteRLThreeLives-v0", training_wrappers=(LifeLoss, SignOfReward))
 
 

@@ -1,11 +1,13 @@
-"""Environments as users bring them: in wrappers of their own, in lists, and changed between two calls of train()."""
+"""Environments as an agent is given them: ids, factories, objects and lists of them."""
 
 import threading
+from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 from note_rl.agents.pytorch import DQN, PPO
 from note_rl.environments import EnvFactory, VectorEnvironment, as_factory, make_environments
@@ -13,7 +15,43 @@ from note_rl.environments.environment_factory import bounded_actions
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
+from tests.note_rl.environments.odd_environments import Plain
+from tests.note_rl.frameworks import frameworks
 from tests.note_rl.small_environments import Corridor, Counting
+
+NOTHING = [
+    spaces.Box(-1, 1, (0,)),
+    spaces.Dict({}),
+    spaces.Tuple(()),
+    spaces.Dict({"a": spaces.Box(-1, 1, (2, 0)), "b": spaces.Dict({})}),
+]
+
+
+@pytest.mark.parametrize("framework", frameworks())
+@pytest.mark.parametrize("space", NOTHING, ids=str)
+def test_observations_without_a_number_are_refused(framework: Any, space: Any) -> None:
+    env = Plain()
+    env.observation_space = space
+    with pytest.raises(EnvironmentMismatchError, match=r"Plain has the observation space .*, which holds no number"):
+        framework.agents.DQN(env=env)
+
+
+class OfNoKind:
+    """Steps as an environment does, and is none of Gymnasium's."""
+
+    observation_space, action_space = spaces.Box(-1, 1, (3,), np.float32), spaces.Discrete(2)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        return np.zeros(3, np.float32), 0.0, True, False, {}
+
+
+@pytest.mark.parametrize("env", [OfNoKind, OfNoKind()], ids=["class", "object"])
+def test_what_is_no_environment_of_gymnasium_is_refused(env: Any) -> None:
+    with pytest.raises(EnvironmentMismatchError, match=r"OfNoKind.* class does not derive from gymnasium\.Env"):
+        DQN(env=env)
 
 
 class TenTimes(gymnasium.Wrapper):

@@ -1,88 +1,19 @@
 """Environments of several agents seen as one, and what is collected in them."""
 
-import warnings
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from pettingzoo.utils.env import ParallelEnv
 
 from note_rl.collect.collector import Collector
-from note_rl.collect.evaluation import random_policy_returns
 from note_rl.environments import VectorEnvironment, make_environments
 from note_rl.environments.multi_agent import JointEnvironment, joint_environments
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.examples.coordination import CoordinationGame
 from note_rl.policy import SoftmaxPolicy
-
-
-class Unlike(ParallelEnv):
-    """Two unlike agents: a scout that leaves after its second step, and a carrier that goes on until time is up.
-
-    Observations tell the step; the scout's has one number and two actions, the carrier's two numbers and three
-    actions, counted from 1. Rewards are the actions.
-    """
-
-    metadata = {"name": "unlike_v0"}  # noqa: RUF012
-
-    def __init__(self, length: int = 4) -> None:
-        self.possible_agents = ["scout", "carrier"]
-        self.length = length
-        self.taken: list[dict[str, Any]] = []
-
-    def observation_space(self, agent):
-        return spaces.Box(-9.0, 9.0, (1 if agent == "scout" else 2,), np.float32)
-
-    def action_space(self, agent):
-        return spaces.Discrete(2) if agent == "scout" else spaces.Discrete(3, start=1)
-
-    def reset(self, seed=None, options=None):
-        self.agents = list(self.possible_agents)
-        self.number = 0
-        return self._seen(), {name: {} for name in self.agents}
-
-    def step(self, actions):
-        self.taken.append(dict(actions))
-        self.number += 1
-        present = list(self.agents)
-        terminated = {name: name == "scout" and self.number == 2 for name in present}
-        truncated = dict.fromkeys(present, self.number == self.length)
-        reward = {name: float(actions[name]) for name in present}
-        seen = self._seen()
-        self.agents = [name for name in present if not terminated[name] and not truncated[name]]
-        return seen, reward, terminated, truncated, {name: {} for name in present}
-
-    def _seen(self):
-        values = {"scout": [self.number], "carrier": [self.number, -self.number]}
-        return {name: np.array(values[name], np.float32) for name in self.agents}
-
-
-class Lists:
-    """The manual's kind: lists everywhere, one entry per agent; two agents with two numbers each as actions."""
-
-    def __init__(self, new_style: bool = False, by_time: bool = False) -> None:
-        self.observation_space = [spaces.Box(-9.0, 9.0, (2,), np.float32)] * 2
-        self.action_space = [spaces.Box(-1.0, 1.0, (1,), np.float32), spaces.Box(-2.0, 2.0, (2,), np.float32)]
-        self.new_style = new_style
-        self.by_time = by_time
-        self.taken: list[Any] = []
-
-    def reset(self):
-        self.number = 0
-        return self._seen()
-
-    def step(self, actions):
-        self.taken.append(actions)
-        self.number += 1
-        over = self.number == 3
-        if self.new_style:
-            return self._seen(), [1.0, 2.0], [over and not self.by_time] * 2, [over and self.by_time] * 2, {}
-        return self._seen(), [1.0, 2.0], [over, over], {"TimeLimit.truncated": self.by_time and over}
-
-    def _seen(self):
-        return [np.array([self.number, index], np.float64) for index in range(2)]
+from tests.note_rl.environments.several_agents import Lists, Pair, TruncatedEach, Two, Unlike
 
 
 def test_unlike_agents_are_padded_to_the_largest():
@@ -226,36 +157,6 @@ def test_environments_come_back_where_they_were():
             np.testing.assert_array_equal(mine, theirs)
 
 
-def test_the_coordination_game_by_hand():
-    env = CoordinationGame(num_buttons=4, num_signs=3, length=3)
-    seen, _ = env.reset(seed=5)
-    sign = int(seen["left"].argmax())
-    rewards = []
-    for buttons in [(1, (sign - 1) % 4), None, (4, 0)]:
-        if buttons is None:
-            buttons = (1, int(seen["left"].argmax()))  # one more than the sign
-        seen, reward, terminated, truncated, _ = env.step(dict(zip(env.possible_agents, buttons, strict=True)))
-        rewards.append(reward["right"])
-    assert rewards == [1.0, -1.0, 0.1]
-    assert not any(terminated.values())
-    assert all(truncated.values())
-    assert env.render().shape == (120, 160, 3)
-
-
-def test_the_coordination_game_keeps_to_pettingzoos_interface():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of PettingZoo, about its own environments
-        from pettingzoo.test import parallel_api_test, parallel_seed_test
-    parallel_api_test(CoordinationGame(), 50)
-    parallel_seed_test(CoordinationGame, 50)
-
-
-def test_what_random_players_get():
-    # passing: 1 - (4/5)^2 = 0.36; else a quarter of the pairs win: 0.36*0.1 + 0.16 - 0.48 = -0.284, 20 times
-    returns = random_policy_returns(joint_environments(CoordinationGame), 400, seed=0)
-    assert abs(returns.mean() + 5.68) < 3 * returns.std() / 20
-
-
 def test_an_id_and_a_wrapped_joint_environment():
     made = joint_environments("note_rl.examples.coordination:Coordination-v0")()
     assert made.unwrapped.num_agents == 2
@@ -266,36 +167,6 @@ def test_an_id_and_a_wrapped_joint_environment():
         _, reward, _, terminated, ended = envs.step(np.zeros((1, 2), np.int64))
         assert reward.tolist() == [[7.0, 7.0]]
         assert (terminated.tolist(), ended.tolist()) == ([[False, False]], [step == 3])
-
-
-class Pair:
-    """Two agents of PettingZoo's kind that show the number of the step, and earn 1 each."""
-
-    metadata = {"name": "pair_v0"}  # noqa: RUF012
-    possible_agents = ("one", "two")
-
-    def observation_space(self, agent):
-        return spaces.Box(-9, 9, (2,), np.float32)
-
-    def action_space(self, agent):
-        return spaces.Box(0, 5, (1,), np.int64)
-
-    def reset(self, seed=None, options=None):
-        self.agents, self.number, self.taken = list(self.possible_agents), 0, []
-        return self.seen(), {name: {} for name in self.agents}
-
-    def step(self, actions):
-        self.taken.append({name: action.tolist() for name, action in actions.items()})
-        for action in actions.values():
-            action *= 10
-        self.number += 1
-        return self.seen(), self.each(np.array([1.0])), self.each(False), self.each(self.number == 3), self.each({})
-
-    def each(self, value):
-        return dict.fromkeys(self.agents, value)
-
-    def seen(self):
-        return self.each(np.full(2, self.number) if self.number == 0 else np.full(2, self.number / 4))
 
 
 class Old(Pair):
@@ -378,3 +249,46 @@ def test_lists_hold_one_entry_per_agent(wrong, words):
     env.reset(seed=0)
     with pytest.raises(EnvironmentMismatchError, match=words):
         env.step(np.zeros((2, 2), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("late", "ends"),
+    [
+        ([True, True], [False, True, False]),
+        ([True, False], [False, False, True]),
+        (np.array([1]), [False, True, False]),
+    ],
+)
+def test_the_time_of_all_agents_is_up_when_that_of_each_is(late: Any, ends: list[bool]) -> None:
+    envs = VectorEnvironment([TruncatedEach(JointEnvironment(Two()), late)], seed=0)
+    steps = [envs.step(np.zeros((1, 2), np.int64)) for _ in range(3)]
+    assert [bool(step[4][0]) for step in steps] == ends
+    assert not np.any(steps[1][3])
+
+
+@pytest.mark.parametrize("late", [[True, True, True], ["yes", "no"], [None, None], [[True], [True, False]]], ids=str)
+def test_ends_of_agents_that_are_none_are_refused(late: Any) -> None:
+    envs = VectorEnvironment([TruncatedEach(JointEnvironment(Two()), late)], seed=0)
+    envs.step(np.zeros((1, 2), np.int64))
+    with pytest.raises(EnvironmentMismatchError, match=r"step\(\) of Two gave .*truncated"):
+        envs.step(np.zeros((1, 2), np.int64))
+
+
+LATE = {"TimeLimit.truncated": True}
+
+
+@pytest.mark.parametrize(
+    ("infos", "terminated"),
+    [(LATE, [False, False]), ([LATE, LATE], [False, False]), ([{}, LATE], [True, False]), ([{}, {}], [True, True])],
+    ids=["one", "each", "second", "none"],
+)
+def test_a_time_limit_may_be_told_in_the_info_of_each_agent(infos: Any, terminated: list[bool]) -> None:
+    envs = VectorEnvironment([JointEnvironment(Two(infos=infos))], seed=0)
+    *_, last = [envs.step(np.zeros((1, 2), np.int64)) for _ in range(3)]
+    assert last[3][0].tolist() == terminated
+    assert last[4].tolist() == [True]
+
+
+def test_messages_name_the_environment_of_several_agents_itself() -> None:
+    envs = VectorEnvironment([JointEnvironment(Two())], seed=0)
+    assert envs.name == "Two"
