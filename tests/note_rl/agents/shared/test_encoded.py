@@ -1,94 +1,24 @@
 """Observations that are dictionaries, with an encoder for each key, over both frameworks."""
 
-import copy
 import importlib
 import math
-import pickle
 from functools import partial
 
-import gymnasium
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 
-from note_rl.agents.shared.encoders import encoders_by_kind
-from note_rl.agents.shared.spaces import any_spaces, continuous_spaces
-from note_rl.environments import flat_observations
-from note_rl.environments.observation_packing import PackedKey, PackedShape, observed_shape
+from note_rl.agents.shared.spaces import continuous_spaces
 from note_rl.errors import SettingsError
 from note_rl.noise import GaussianWhiteNoiseProcess
 from note_rl.policy import EpsGreedyQPolicy, NoisyPolicy, SoftmaxPolicy, SquashedGaussianPolicy
 from note_rl.seeding import seed_everything
+from tests.note_rl.agents.shared.encoded_agents import BOTH, CONV, ENCODERS, made
 from tests.note_rl.agents.shared.test_layered_networks import copy_weights
 from tests.note_rl.dictionaries import Signs
 from tests.note_rl.frameworks import frameworks
 
-BOTH = pytest.mark.parametrize("framework", frameworks())
 ONCE = pytest.mark.parametrize("framework", frameworks()[:1])
-CONV = {"conv": {"filters": 4, "size": [3, 2], "stride": 2, "padding": "same"}}
-ENCODERS = {
-    "image": {"layers": [CONV, "flatten", {"dense": 5}]},
-    "kind": None,
-    "vector": {"hidden_sizes": [4], "activation": "tanh"},
-}
-
-
-class Shown(gymnasium.Env):
-    observation_space = spaces.Dict(
-        {
-            "image": spaces.Box(0, 255, (8, 9, 2), np.uint8),
-            "kind": spaces.Discrete(6),
-            "vector": spaces.Box(-1.0, 1.0, (3,), np.float32),
-        }
-    )
-    action_space = spaces.Discrete(3)
-
-
-def shape():
-    found = observed_shape(flat_observations(Shown()))
-    assert isinstance(found, PackedShape)
-    return found
-
-
-def made(package, encoders=ENCODERS, **arguments):
-    module = importlib.import_module(f"note_rl.agents.{package}.encoded")
-    return module.encoded_network(shape(), 3, encoders, **{"hidden_sizes": (7,), **arguments})
-
-
-@pytest.mark.parametrize(("side", "num_convolutions"), [(84, 3), (36, 3), (35, 1), (3, 1), (2, 0)])
-def test_without_encoders_each_key_has_one_by_its_kind(side, num_convolutions):
-    parts = [
-        PackedKey("image", 0, (side, side, 3), is_image=True),
-        PackedKey("bytes", 1, (5,), is_image=True),
-        PackedKey("vector", 2, (4,), is_image=False),
-        PackedKey("grid", 3, (4, 4, 1), is_image=False),
-    ]
-    encoders = encoders_by_kind(parts)
-    layers = encoders.pop("image")["layers"]
-    assert [next(iter(layer)) for layer in layers if isinstance(layer, dict)] == ["conv"] * num_convolutions + ["dense"]
-    assert encoders == {"bytes": None, "vector": None, "grid": None}
-
-
-@BOTH
-def test_networks_of_kinds_take_all_keys(framework):
-    net = made(framework.package, None)
-    widths = [plan.num_features for plan in net.plan.encoders]
-    assert widths == [128, 6, 3]
-    assert len(net.plan.encoders[0].network.trunk) >= 3
-
-
-def test_a_flat_observation_knows_where_its_keys_lie():
-    assert shape() == (8 * 9 * 2 + 6 + 3,)
-    assert [(part.key, part.first, part.end, part.is_image) for part in shape().parts] == [
-        ("image", 0, 144, True),
-        ("kind", 144, 150, False),
-        ("vector", 150, 153, False),
-    ]
-    for again in (pickle.loads(pickle.dumps(shape())), copy.deepcopy(shape())):
-        assert again == shape()
-        assert again.parts == shape().parts
-    assert not isinstance(any_spaces("CartPole-v1", "DQN", None, None).obs_shape, PackedShape)
 
 
 def test_both_frameworks_build_the_same():

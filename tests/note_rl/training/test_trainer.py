@@ -9,23 +9,14 @@ from note_rl.collect.evaluation import random_policy_returns
 from note_rl.errors import CheckpointError, DivergedError, EnvironmentMismatchError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.seeding import seed_everything
-from note_rl.settings import ReplaySettings, RolloutSettings, Settings
+from note_rl.settings import RolloutSettings, Settings
 from note_rl.settings.schedules import Linear
-from note_rl.training.callbacks import Callback, LambdaCallback
+from note_rl.training.callbacks import LambdaCallback
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.small_environments import Corridor, Counting
+from tests.note_rl.training.short_runs import dqn, quietly
 
 pytestmark = pytest.mark.parametrize("framework", frameworks())
-
-
-def dqn(framework, env="CartPole-v1", seed=3, **settings):
-    seed_everything(seed)
-    agent = framework.agents.DQN(hidden_size=(16,), env=env, gamma=0.9)
-    replay = {"capacity": 300, "batch_size": 16, "learning_starts": 32, "train_freq": 8, "gradient_steps": 4}
-    experience = ReplaySettings(**{**replay, "target_update_interval": 6, **settings.pop("replay", {})})
-    policy = EpsGreedyQPolicy(0.1)
-    agent.settings = Settings(experience=experience, policy=policy, seed=seed, **settings)
-    return agent, framework.optimizers.adam(agent.param, 1e-2)
 
 
 def ppo(framework, env="CartPole-v1", seed=3, **settings):
@@ -34,11 +25,6 @@ def ppo(framework, env="CartPole-v1", seed=3, **settings):
     experience = RolloutSettings(num_steps=16, batch_size=16, num_epochs=2)
     agent.settings = Settings(experience=experience, policy=SoftmaxPolicy(), num_envs=4, seed=seed, **settings)
     return agent, framework.optimizers.adam(agent.param, 1e-2)
-
-
-def quietly(framework):
-    """Options of runs of a few steps, which XLA would take longer to compile than they take."""
-    return {"p": 0, "jit_compile": "auto" if framework.package == "pytorch" else False}
 
 
 MAKERS = pytest.mark.parametrize("make", [dqn, ppo])
@@ -122,34 +108,6 @@ def test_criterion_stops(framework):
     result = agent.train(optimizer=optimizer, total_steps=1000, **quietly(framework))
     assert result.stop_reason == "criterion"
     assert len(result.returns) == 3
-
-
-def test_callbacks_see_every_episode_batch_and_phase(framework):
-    seen = {"episodes": [], "batches": [], "phases": []}
-
-    class Watch(Callback):
-        def on_episode_end(self, episode, logs):
-            seen["episodes"].append((episode, logs["reward"], logs["length"]))
-
-        def on_batch_end(self, batch, logs):
-            seen["batches"].append((batch, logs["loss"]))
-
-        def on_phase_end(self, phase, logs):
-            seen["phases"].append((phase, logs["num_env_steps"], self.agent.num_gradient_steps))
-
-    agent, optimizer = dqn(framework, lambda: Counting(5))
-    result = agent.train(optimizer=optimizer, total_steps=48, callbacks=[Watch()], **quietly(framework))
-    assert seen["episodes"] == [(n, 15.0, 5.0) for n in range(9)]
-    assert [number for number, _ in seen["batches"]] == list(range(12))
-    assert seen["phases"] == [(1, 8, 0), (2, 16, 0), (3, 24, 0), (4, 32, 4), (5, 40, 8), (6, 48, 12)]
-    losses = [loss for _, loss in seen["batches"]]
-    np.testing.assert_allclose(result.losses[3:], np.array(losses).reshape(3, 4).mean(1), rtol=1e-5)
-    assert np.isnan(result.losses[:3]).all()
-
-
-def test_an_unknown_hook_is_refused(framework):
-    with pytest.raises(TypeError, match="on_epoch_end"):
-        LambdaCallback(on_epoch_end=print)
 
 
 def test_schedules_move_the_policy_and_the_agent(framework):

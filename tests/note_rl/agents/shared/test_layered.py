@@ -21,6 +21,7 @@ from tests.note_rl.learners.test_learners import perceptron
 from tests.note_rl.networks import running_statistics
 
 CONV = {"conv": {"filters": 4, "size": [3, 2], "stride": 2, "padding": "same"}}
+
 # Layers, shape of an observation, and parameters by hand for 3 outputs.
 NETWORKS: dict[str, tuple[list[Any], tuple[int, ...], int]] = {
     "dense": ([{"dense": 5}, {"dense": {"units": 4, "activation": "silu"}}], (7,), 7 * 5 + 5 + 5 * 4 + 4 + 4 * 3 + 3),

@@ -3,52 +3,23 @@
 import importlib
 import math
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 
 from note_rl.agents.shared.spaces import BinarySpaces, FactoredSpaces
-from note_rl.environments import as_the_space_has_it
 from note_rl.errors import AgentContractError, EnvironmentMismatchError
 from note_rl.policy import EpsGreedyQPolicy, GreedyQPolicy, SoftmaxPolicy
 from note_rl.seeding import seed_everything
+from tests.note_rl.agents.shared.several_choices import Locks, dials
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.small_environments import Counting
 
 BOTH = pytest.mark.parametrize("framework", frameworks())
+
 ONCE = pytest.mark.parametrize("framework", frameworks()[:1])
+
 LN2, LN3 = math.log(2.0), math.log(3.0)
-
-
-class Locks(gymnasium.Env[np.ndarray, np.ndarray]):
-    """Two dials (2 and 3 places, counted from 5) or three switches; the reward is the share that is as is shown."""
-
-    def __init__(self, action_space: spaces.Space) -> None:
-        self.action_space = action_space
-        self.observation_space = spaces.Box(0.0, 1.0, (4,), np.float32)
-        self.actions: list[np.ndarray] = []
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.state, self.left = int(self.np_random.integers(4)), 8
-        return np.eye(4, dtype=np.float32)[self.state], {}
-
-    def step(self, action):
-        assert self.action_space.contains(np.asarray(action)), action
-        self.actions.append(np.array(action))
-        reward = float(np.mean(np.asarray(action) == self.wanted()))
-        self.state, self.left = int(self.np_random.integers(4)), self.left - 1
-        return np.eye(4, dtype=np.float32)[self.state], reward, False, self.left == 0, {}
-
-    def wanted(self) -> np.ndarray:
-        if isinstance(self.action_space, spaces.MultiBinary):
-            return np.array([self.state % 2, self.state // 2, 1])
-        return self.action_space.start + np.array([self.state % 2, self.state % 3])
-
-
-def dials() -> Locks:
-    return Locks(spaces.MultiDiscrete([2, 3], start=[5, 5]))
 
 
 def switches() -> Locks:
@@ -129,13 +100,6 @@ def test_the_policy_samples_each_choice_by_its_own_probabilities():
     assert policy.select(np.array([[0.0, 1.0]]), rng).tolist() == [1]
 
 
-def test_actions_reach_the_environment_in_the_shape_and_from_the_number_that_its_space_has():
-    dials = spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[5, 5], [0, -1]])
-    assert as_the_space_has_it(np.array([[0, 1, 2, 3]]), dials).tolist() == [[[5, 6], [2, 2]]]
-    assert as_the_space_has_it(np.array([[0, 1, 1, 0]]), spaces.MultiBinary((2, 2))).tolist() == [[[0, 1], [1, 0]]]
-    assert as_the_space_has_it(np.array([0, 2]), spaces.Discrete(3, start=4)).tolist() == [4, 6]
-
-
 def test_what_is_no_probability_of_each_choice_is_refused():
     policy, rng = SoftmaxPolicy(), np.random.default_rng(0)
     policy.bind(spaces.MultiDiscrete([2, 3]), 1)
@@ -200,7 +164,6 @@ ROLLOUTS = {
     "A2C": {"rollout_steps": 5},
     "TRPO": {"rollout_steps": 32},
 }
-
 
 KERAS = ("PPO-switches", "TRPO-dials")  # tracing is slow
 

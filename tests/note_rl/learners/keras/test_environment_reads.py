@@ -43,6 +43,7 @@ class Held:
 
 
 MODULE = [Level(Counting())]
+
 OUTSIDE = MODULE[0]
 
 

@@ -15,15 +15,7 @@ from note_rl.policy import (
     MaxBoltzmannQPolicy,
     SoftmaxPolicy,
 )
-
-N = 40_000
-
-
-def shares(policy, scores, rng=None):
-    """How often each action is chosen for one row of scores."""
-    actions = policy.select(np.tile(np.asarray(scores, np.float32), (N, 1)), rng or np.random.default_rng(0))
-    assert actions.shape == (N,)
-    return np.bincount(actions, minlength=len(scores)) / N
+from tests.note_rl.policy.scores import SCORES, N, shares, softmax
 
 
 def test_greedy():
@@ -67,14 +59,6 @@ def test_softmax_refuses_what_are_no_probabilities():
         SoftmaxPolicy().select(np.array([[2.0, -1.0]]), np.random.default_rng(0))
 
 
-def softmax(values):
-    shares = np.exp(np.asarray(values, np.float64) - np.max(values))
-    return shares / shares.sum()
-
-
-SCORES = st.lists(st.floats(-3, 3), min_size=2, max_size=5, unique_by=lambda value: round(value, 3))
-
-
 @settings(max_examples=20, deadline=None)
 @given(SCORES, st.floats(0.2, 3), st.integers(0, 2**32 - 1))
 def test_boltzmann_for_any_values(scores, tau, seed):
@@ -96,13 +80,6 @@ def test_max_boltzmann_is_boltzmann_with_probability_eps(scores, eps, tau, seed)
     best = np.arange(len(scores)) == np.argmax(np.asarray(scores, np.float32))
     found = shares(MaxBoltzmannQPolicy(eps, tau), scores, np.random.default_rng(seed))
     np.testing.assert_allclose(found, eps * softmax(np.array(scores) / tau) + (1 - eps) * best, atol=0.02)
-
-
-@settings(max_examples=20, deadline=None)
-@given(SCORES, st.floats(0, 1), st.floats(0.1, 5), st.integers(0, 2**32 - 1))
-def test_gumbel_softmax_samples_the_softmax_whatever_its_temperature(scores, eps, temperature, seed):
-    found = shares(GumbelSoftmaxPolicy(temperature, eps), scores, np.random.default_rng(seed))
-    np.testing.assert_allclose(found, eps / len(scores) + (1 - eps) * softmax(scores), atol=0.02)
 
 
 def test_clipped_values_are_equally_likely():
@@ -147,26 +124,6 @@ def test_boltzmann_gumbel_counts_go_into_its_state():
     policy.select_action([0.0, 1.0, 2.0], 0)  # the first step of a run forgets what was before
     assert policy.action_counts.sum() == 4
     assert restored.action_counts.sum() == 10
-
-
-def test_gumbel_softmax_speaks_of_one_hot_vectors_where_actions_are_vectors():
-    policy = GumbelSoftmaxPolicy(eps=0.0)
-    policy.use_space(spaces.Box(0, 1, (3,)))
-    np.testing.assert_array_equal(policy.greedy(np.array([[0, 5, 1], [9, 5, 1]])), [[0, 1, 0], [1, 0, 0]])
-    chosen = policy.select(np.zeros((1000, 3)), np.random.default_rng(0))
-    np.testing.assert_array_equal(chosen.sum(1), np.ones(1000))
-    np.testing.assert_allclose(chosen.mean(0), np.full(3, 1 / 3), atol=0.05)
-
-
-def test_methods_of_gumbel_softmax():
-    policy = GumbelSoftmaxPolicy(temperature=0.5, eps=0.0)
-    logits = np.tile([1.0, 2.0, 0.0], (N, 1))
-    soft = policy.gumbel_softmax_sample(logits)
-    np.testing.assert_allclose(soft.sum(1), np.ones(N))
-    np.testing.assert_allclose(np.bincount(soft.argmax(1)) / N, softmax([1, 2, 0]), atol=0.01)
-    np.testing.assert_array_equal(policy.onehot_from_logits(logits[:2]), [[0, 1, 0], [0, 1, 0]])
-    np.testing.assert_allclose(policy.gumbel_softmax(logits).mean(0), softmax([1, 2, 0]), atol=0.01)
-    assert policy.sample_gumbel((N,)).mean() == pytest.approx(np.euler_gamma, abs=0.03)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What learners measure of their gradients, against single gradients taken one at a time; numbers for one update."""
+"""How much gradients scatter, against single gradients taken one at a time."""
 
 from typing import Any
 
@@ -8,21 +8,7 @@ import pytest
 from note_rl.learners.batch_noise_scale import of_microbatches
 from note_rl.types import Sample
 from tests.note_rl.frameworks import Framework, frameworks
-
-
-def block(num: int = 2, size: int = 16, seed: int = 0, slots: Any = None) -> Sample:
-    rng = np.random.default_rng(seed)
-    shape = (num, size)
-    return Sample(
-        obs=rng.normal(size=(*shape, 4)).astype(np.float32),
-        action=rng.integers(2, size=shape),
-        reward=rng.normal(size=shape).astype(np.float32),
-        next_obs=rng.normal(size=(*shape, 4)).astype(np.float32),
-        terminated=np.zeros(shape, np.float32),
-        discount=np.full(shape, 0.9, np.float32),
-        sync=np.zeros(num, np.bool_),
-        slots=np.arange(num * size).reshape(shape) if slots is None else slots,
-    )
+from tests.note_rl.learners.update_blocks import block
 
 
 def dqn(framework: Framework, **options: Any) -> Any:
@@ -165,61 +151,3 @@ def test_every_loss_has_its_own_noise(framework: Framework) -> None:
         ("Adam", 0, 1e-4, 0.9),
         ("Adam", 1, 1e-3, 0.9),
     ]
-
-
-def test_transitions_drawn_twice_count_once() -> None:
-    from note_rl.learners.adjustable import minibatch_in_parts
-
-    slots = np.array([[5, 5, 7, 5], [8, 7, 9, 5]])
-    given = minibatch_in_parts(block(2, 4, slots=slots), {"reward": slots}, None)
-    assert (given.columns["reward"].tolist(), given.parts, given.finest) == ([5, 7, 8, 9], 4, 4)
-
-
-@pytest.mark.parametrize(
-    ("distinct", "size", "used", "parts"),
-    [(64, 64, 64, 8), (63, 64, 56, 8), (57, 64, 56, 8), (61, 61, 56, 8), (6, 6, 6, 6), (3, 32, 2, 2), (1, 32, 1, 1)],
-)
-def test_how_many_of_a_minibatch_are_measured(distinct: int, size: int, used: int, parts: int) -> None:
-    from note_rl.learners.adjustable import minibatch_in_parts
-
-    slots = np.minimum(np.arange(size), distinct - 1)[None]
-    given = minibatch_in_parts(block(1, size, slots=slots), {"reward": slots}, None)
-    assert (given.size, given.parts, given.finest) == (used, parts, used)
-
-
-def test_parts_of_a_rollout_are_its_environments() -> None:
-    from note_rl.learners.adjustable import minibatch_in_parts
-
-    slots = np.random.default_rng(0).permutation(64).reshape(4, 16)  # 16 steps of 4 environments
-    given = minibatch_in_parts(block(4, 16, slots=slots), {"reward": slots}, 4)
-    assert given.parts == given.finest == 4
-    assert (given.columns["reward"].reshape(4, 4) % 4 == np.arange(4)[:, None]).all()
-    given = minibatch_in_parts(block(4, 16, slots=slots), {"reward": slots}, 1)
-    assert given.parts == 8  # of one environment: different times
-    assert (given.columns["reward"].reshape(8, 2) // 8 == np.arange(8)[:, None]).all()
-
-
-@pytest.mark.parametrize("framework", frameworks())
-@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
-def test_numbers_hold_for_one_update_and_leave_the_optimizer_as_it_was(framework: Framework, optimizer: str) -> None:
-    """As an optimizer that was told these numbers in the first place, and without tracing again."""
-    betas = {} if optimizer == "sgd" else {"beta1": 0.7, "beta2": 0.95}
-    numbers = {"learning_rate": 0.02, "weight_decay": 0.3, **betas}
-    start = {"learning_rate": 0.01, "weight_decay": 0.1, **({"beta1": 0.9, "beta2": 0.99} if betas else {})}
-    results = []
-    for told, given in ((start, numbers), (numbers, {})):
-        from note_rl.seeding import seed_everything
-
-        seed_everything(3)
-        agent = framework.agents.DQN(4, (8,), 2)
-        agent.learner.prepare(getattr(framework.optimizers, optimizer)(agent.param, **told), None, [], False)
-        for _ in range(2):
-            agent.learner.update(block(), {f"{name}:0": value for name, value in given.items()})
-        results.append(framework.parameters(agent))
-        assert agent.learner.optimizer_numbers()[0].values == pytest.approx(told)
-        if framework.package == "keras":
-            for factor in (0.5, 0.6):
-                agent.learner.update(block(), {f"{name}:0": factor * value for name, value in given.items()})
-            assert agent.learner.num_traces == 1
-    for one, other in zip(*results, strict=True):
-        np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-7)

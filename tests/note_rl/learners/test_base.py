@@ -2,23 +2,15 @@
 
 import numpy as np
 import pytest
-from gymnasium import spaces
 
 from note_rl.errors import AgentContractError, CheckpointError
-from note_rl.learners.losses import check_loss_shape
-from note_rl.learners.numpy_policy import NumpyPolicy, verified_mirror
 from note_rl.seeding import seed_everything
-from note_rl.types import Sample
 from tests.note_rl.frameworks import frameworks
+from tests.note_rl.learners.dqn_agents import dqn
 from tests.note_rl.samples import part_of, ready, sample
 from tests.note_rl.small_environments import Counting
 
 pytestmark = pytest.mark.parametrize("framework", frameworks())
-
-
-def dqn(framework, seed=0, **options):
-    seed_everything(seed)
-    return framework.agents.DQN(hidden_size=(8,), env=Counting, **options)
 
 
 def perceptron(layers, x):
@@ -206,29 +198,6 @@ def test_a_number_changed_while_acting_counts_at_once_however_often(framework):
         np.testing.assert_array_equal(agent.learner.act(obs), np.full((2, 3), agent.scale))
 
 
-def test_who_overrides_action_is_not_mirrored(framework):
-    class Masked(framework.agents.DQN):
-        def action(self, s):
-            scores = super().action(s)
-            return scores - 1e9 * framework.numbers(s > 5.0)
-
-    seed_everything(0)
-    agent = Masked(hidden_size=(8,), env=Counting)
-    assert agent.learner.act(np.zeros((1, 2), np.float32)).max() > -1e3
-    assert agent.learner.act(np.full((1, 2), 9.0, np.float32)).max() < -1e8
-    assert not agent.learner.actor.is_mirrored()
-
-
-def test_weights_that_were_changed_from_outside_are_those_acted_by(framework):
-    agent, other = dqn(framework), dqn(framework, seed=1)
-    obs = np.ones((1, 2), np.float32)
-    expected = other.learner.act(obs)
-    assert not np.allclose(agent.learner.act(obs), expected)
-    agent.q_net = other.q_net
-    agent.greedy_in(spaces.Discrete(2))
-    np.testing.assert_array_equal(agent.learner.act(obs), expected)
-
-
 class TwoLosses:
     """Each loss would also pull on the other group; only its own may move."""
 
@@ -287,59 +256,6 @@ def test_as_many_optimizers_as_groups_are_needed(framework):
         ready(framework, agent, [framework.optimizers.sgd(agent.param, 0.1)] * 3)
 
 
-def test_importance_weights_are_applied_to_losses_per_sample(framework):
-    agent = dqn(framework)
-    batch = sample(1, 4)
-    plain = ready(framework, agent, framework.optimizers.sgd(agent.param, 0.0)).update(batch, {}).loss[0, 0]
-    only_first = [part_of(batch, 0)]
-    weights = np.array([[4.0, 0.0, 0.0, 0.0]], np.float32)
-    columns = ("obs", "action", "reward", "next_obs", "terminated", "discount", "sync")
-    weighted = Sample(**{name: getattr(batch, name) for name in columns}, weights=weights)
-    first = Sample(**{name: getattr(only_first[0], name)[:, :1] if name != "sync" else batch.sync for name in columns})
-    learner = agent.learner
-    assert learner.update(weighted, {}).loss[0, 0] == pytest.approx(learner.update(first, {}).loss[0, 0], rel=1e-5)
-    assert learner.update(weighted, {}).loss[0, 0] != pytest.approx(plain, rel=1e-3)
-
-
-def test_an_agent_that_takes_the_weights_applies_them_itself(framework):
-    class Weighs(framework.base()):
-        def __init__(self):
-            super().__init__()
-            self.w = framework.variable([[1.0], [2.0]])
-            self.param = [self.w]
-
-        def action(self, s):
-            return s @ self.w
-
-        def __call__(self, s, a, next_s, r, d, weights):
-            return weights * (s @ self.w)[:, 0]
-
-    batch = sample(1, 4, weights=np.array([[1.0, 3.0, 0.5, 2.0]], np.float32))
-    learner = ready(framework, agent := Weighs(), framework.optimizers.sgd(agent.param, 0.0))
-    by_hand = np.mean(batch.weights[0] * (batch.obs[0] @ [1.0, 2.0]))
-    assert learner.update(batch, {}).loss[0, 0] == pytest.approx(by_hand, rel=1e-5)
-
-
-def test_a_loss_of_the_wrong_shape_is_refused_with_its_usual_cause(framework):
-    class Mistaken(framework.base()):
-        def __init__(self):
-            super().__init__()
-            self.w = framework.variable([[1.0], [1.0]])
-            self.param = [self.w]
-
-        def action(self, s):
-            return s @ self.w
-
-        def __call__(self, s, a, next_s, r, d):
-            return (s @ self.w - r) ** 2  # [B, 1] - [B] is [B, B]
-
-    agent = Mistaken()
-    with pytest.raises(
-        AgentContractError, match=r"one loss or one per sample.*\[B, 1\] broadcast against them to \[B, B\]"
-    ):
-        ready(framework, agent).update(sample(1), {})
-
-
 def test_state_round_trip_gives_the_same_next_updates(framework):
     agent, other = dqn(framework, seed=0), dqn(framework, seed=1)
     first = ready(framework, agent, framework.optimizers.adam(agent.param, 0.01))
@@ -362,45 +278,3 @@ def test_state_of_another_agent_is_refused_and_changes_nothing(framework):
         agent.learner.set_state(larger.learner.get_state())
     for mine, theirs in zip(framework.parameters(agent), before, strict=True):
         np.testing.assert_array_equal(mine, theirs)
-
-
-def test_acting_in_numpy_agrees_with_the_framework_and_follows_updates(framework):
-    agent = dqn(framework)
-    learner = ready(framework, agent)
-    obs = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
-    first = learner.act(obs)
-    assert learner.actor.is_mirrored()
-    np.testing.assert_allclose(first, learner._framework_act(obs), rtol=1e-5, atol=1e-6)
-    learner.update(sample(4), {})
-    np.testing.assert_allclose(learner.act(obs), learner._framework_act(obs), rtol=1e-5, atol=1e-6)
-    assert not np.allclose(learner.act(obs), first)
-
-
-def test_ppo_acts_with_probabilities(framework):
-    agent = framework.agents.PPO(hidden_size=(8,), env=Counting)
-    obs = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
-    np.testing.assert_allclose(agent.learner.act(obs).sum(1), np.ones(5), rtol=1e-5)
-    np.testing.assert_allclose(agent.learner.act(obs), agent.learner._framework_act(obs), rtol=1e-5)
-
-
-def test_layers_that_do_not_describe_the_agent_are_not_used(framework):
-    layers = dqn(framework).acting_layers
-    obs = np.ones((2, 2), np.float32)
-    assert verified_mirror(layers, lambda obs: obs + 1.0, obs) is None
-
-
-@pytest.mark.parametrize("activation", ["relu", "tanh", "elu", "silu"])
-def test_answers_in_numpy_change_neither_observations_nor_weights(framework, activation):
-    obs, kernel = np.full((2, 2), -0.5, np.float32), np.eye(2, dtype=np.float32)
-    layers = [(kernel, np.zeros(2, np.float32), activation), (kernel, np.ones(2, np.float32), "linear")]
-    mirror = NumpyPolicy(lambda: layers)
-    first, again = mirror(obs), mirror(obs)
-    np.testing.assert_array_equal(first, again)
-    assert first is not again
-    assert (obs == -0.5).all()
-    np.testing.assert_array_equal(kernel, np.eye(2))
-
-
-@pytest.mark.parametrize("shape", [(), (4,)])
-def test_shapes_a_loss_may_have(framework, shape):
-    check_loss_shape(shape, 4)

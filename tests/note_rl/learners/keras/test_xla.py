@@ -69,12 +69,14 @@ SLOW = {
     "a function within": lambda: [Kernels(lambda x, kernel: within(x, tf.convert_to_tensor(kernel)))],
     "MaxPool2D": lambda: [layers.Dense(2), layers.MaxPool2D()],
 }
+
 QUICK = {
     "Dense": lambda: [layers.Flatten(), layers.Dense(4, "relu")],
     "normalised": lambda: [layers.Dense(4), layers.LayerNormalization(), layers.BatchNormalization()],
     "GRU": lambda: [layers.Reshape((8, 16)), layers.GRU(4)],
     "AveragePooling2D": lambda: [layers.Dense(4), layers.AveragePooling2D(2)],
 }
+
 PICTURES = tf.TensorSpec((None, 8, 8, 2), tf.float32)
 
 

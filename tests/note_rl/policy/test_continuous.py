@@ -8,30 +8,19 @@ from note_rl.policy import (
     GaussianPolicy,
     GreedyQPolicy,
     NoisyPolicy,
-    PolicyPerAgent,
-    PolicyPerEnvironment,
-    SoftmaxPolicy,
     SquashedGaussianPolicy,
     default_policy,
     exploration,
 )
 from note_rl.policy.noise import GaussianWhiteNoiseProcess, OrnsteinUhlenbeckProcess
+from tests.note_rl.policy.bounds import N, rng
 
 SPACE = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 10], np.float32))
-N = 20_000
 
 
 def bound(policy, space=SPACE, num_envs=N):
     policy.bind(space, num_envs)
     return policy
-
-
-def joint_box(low, high):
-    return spaces.Box(np.array(low, np.float32), np.array(high, np.float32))
-
-
-def rng(seed=0):
-    return np.random.default_rng(seed)
 
 
 def rows(*values):
@@ -162,20 +151,6 @@ def test_episode_starts_reach_the_noise():
     np.testing.assert_array_equal(restored.select(np.zeros((3, 2)), rng(5)), policy.select(np.zeros((3, 2)), rng(5)))
 
 
-def test_one_policy_per_environment():
-    policy = exploration([EpsGreedyQPolicy(0.0), EpsGreedyQPolicy(1.0)], None)
-    assert isinstance(policy, PolicyPerEnvironment)
-    policy.bind(spaces.Discrete(3), 2)
-    generator = rng()
-    chosen = np.stack([policy.select(np.array([[0.0, 1.0, 0.0]] * 2), generator) for _ in range(2000)])
-    assert (chosen[:, 0] == 1).all()
-    np.testing.assert_allclose(np.bincount(chosen[:, 1]) / 2000, np.full(3, 1 / 3), atol=0.05)
-    assert policy.greedy(np.eye(3)).tolist() == [0, 1, 2]  # evaluation steps another number of environments
-    assert policy.log_prob(np.eye(3)[:2], np.array([0, 1])) is None
-    with pytest.raises(SettingsError, match=r"2 policies .* for 3 environments"):
-        policy.bind(spaces.Discrete(3), 3)
-
-
 def test_one_noise_per_environment_keeps_its_own_state():
     def make():
         return exploration(None, [OrnsteinUhlenbeckProcess(0.1, sigma=0.0), OrnsteinUhlenbeckProcess(0.1, mu=0.5)])
@@ -189,29 +164,6 @@ def test_one_noise_per_environment_keeps_its_own_state():
     assert policy.policies[1].noise._starts.tolist() == [True]
     restored.set_state({name: array.copy() for name, array in policy.get_state().items()})
     np.testing.assert_array_equal(restored.select(np.zeros((2, 2)), rng(5)), policy.select(np.zeros((2, 2)), rng(5)))
-
-
-def test_one_policy_per_agent_of_a_joint_space():
-    policy = exploration([EpsGreedyQPolicy(0.0), SoftmaxPolicy()], None, per_agent=True)
-    assert isinstance(policy, PolicyPerAgent)
-    policy.bind(spaces.MultiDiscrete([2, 2]), 4)
-    scores = np.tile(np.array([[0.0, 1.0], [1.0, 0.0]]), (4, 1, 1))  # [E, n, A]
-    assert policy.select(scores, rng()).tolist() == [[1, 0]] * 4
-    noisy = exploration(None, [GaussianWhiteNoiseProcess(sigma=0.0), GaussianWhiteNoiseProcess()], per_agent=True)
-    noisy.bind(joint_box([[-1, -1], [-5, -5]], [[1, 1], [5, 5]]), 4)
-    chosen = noisy.select(np.full((4, 2, 2), 3.0), rng())
-    assert (chosen[:, 0] == 1.0).all()  # clipped to the bounds of the first agent
-    assert (chosen[:, 1] > 1.0).any()
-    with pytest.raises(SettingsError, match=r"2 policies .* for 3 agents"):
-        policy.bind(spaces.MultiDiscrete([2, 2, 2]), 4)
-
-
-def test_one_noise_for_all_agents_of_a_joint_space():
-    policy = NoisyPolicy(GaussianWhiteNoiseProcess(sigma=1.0))
-    policy.bind(joint_box([[-1], [-5]], [[1], [5]]), N)
-    chosen = policy.select(np.zeros((N, 2, 1)), rng())
-    assert chosen[:, 0].max() == 1.0
-    assert chosen[:, 1].std() == pytest.approx(1.0, abs=0.02)
 
 
 def test_what_set_may_be_told():
