@@ -14,7 +14,7 @@ from note_rl.noise import GaussianWhiteNoiseProcess
 from note_rl.policy import EpsGreedyQPolicy, NoisyPolicy, SoftmaxPolicy, SquashedGaussianPolicy
 from note_rl.seeding import seed_everything
 from tests.note_rl.agents.shared.encoded_agents import BOTH, CONV, ENCODERS, made
-from tests.note_rl.agents.shared.test_layered_networks import copy_weights
+from tests.note_rl.agents.shared.test_layered import copy_weights
 from tests.note_rl.dictionaries import Signs
 from tests.note_rl.frameworks import frameworks
 

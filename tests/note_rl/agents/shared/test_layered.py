@@ -17,7 +17,7 @@ from note_rl.errors import SettingsError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.seeding import seed_everything
 from tests.note_rl.frameworks import frameworks
-from tests.note_rl.learners.test_learners import perceptron
+from tests.note_rl.learners.test_base import perceptron
 from tests.note_rl.networks import running_statistics
 
 CONV = {"conv": {"filters": 4, "size": [3, 2], "stride": 2, "padding": "same"}}
