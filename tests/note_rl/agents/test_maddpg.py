@@ -13,7 +13,7 @@ from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.seeding import seed_everything
 from note_rl.training.callbacks import LambdaCallback
-from tests.note_rl.collect.test_multi_agent import Lists, Unlike
+from tests.note_rl.environments.several_agents import Lists, Unlike
 from tests.note_rl.frameworks import frameworks
 
 QUIETLY = {"p": 0, "jit_compile": False}  # compiling eight networks takes longer than these runs

@@ -4,11 +4,13 @@ import pytest
 from gymnasium import spaces
 
 from note_rl.collect.collector import Collector
-from note_rl.environments import VectorEnvironment, flat_observations
+from note_rl.environments import VectorEnvironment, flat_observations, training_environments
 from note_rl.environments.goals import goal_layout
 from note_rl.errors import EnvironmentMismatchError
-from note_rl.policy import GaussianPolicy, GreedyQPolicy, NoisyPolicy, SoftmaxPolicy
+from note_rl.learners.numpy_policy import NumpyPolicy
+from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy, GreedyQPolicy, NoisyPolicy, SoftmaxPolicy
 from note_rl.policy.noise import OrnsteinUhlenbeckProcess
+from tests.note_rl.environments.vectors import COLUMNS
 from tests.note_rl.small_environments import Counting
 
 
@@ -180,3 +182,81 @@ def test_actions_get_the_shape_of_the_space():
     steps, _ = collector([env], NoisyPolicy()).collect(lambda obs: np.array([[0.1, 0.2, 0.3, 9.0]]), 1)
     assert env.shape == (2, 2)
     np.testing.assert_allclose(steps.action[0, 0], [0.1, 0.2, 0.3, 1.0])
+
+
+def reference(envs, policy, act, num_steps):
+    """The plainest collector there is: rows stacked at the end."""
+    rng = np.random.default_rng(7)
+    rows = []
+    for _ in range(num_steps):
+        scores = act(envs.obs)
+        action = policy.select(scores, rng)
+        log_prob = policy.log_prob(scores, action)
+        obs, reward, next_obs, terminated, ended = envs.step(action)
+        rows.append((obs, action, reward, next_obs, terminated, ended, log_prob))
+    columns = list(zip(*rows, strict=True))
+    return [None if column[0] is None else np.stack(column) for column in columns]
+
+
+def scaled():
+    """CartPole with rewards whose sums are rounded."""
+    return gymnasium.wrappers.TransformReward(gymnasium.make("CartPole-v1"), lambda reward: 0.1 * reward)
+
+
+class OneByOne:
+    """The plainest stepping there is, with the seeds that a `VectorEnvironment` has."""
+
+    def __init__(self, num_envs, seed):
+        from note_rl.seeding import integer
+
+        self.envs = [scaled() for _ in range(num_envs)]
+        self.seed_of = lambda index, episode: integer(seed, "environment", index, episode)
+        self.episode = [0] * num_envs
+        self.obs = np.stack([env.reset(seed=self.seed_of(i, 0))[0] for i, env in enumerate(self.envs)])
+
+    def step(self, action):
+        rows, shown = [], []
+        for index, env in enumerate(self.envs):
+            obs, reward, terminated, truncated, _ = env.step(int(action[index]))
+            ended = terminated or truncated
+            rows.append((self.obs[index], np.float64(reward), obs, terminated, ended))
+            if ended:
+                self.episode[index] += 1
+                obs, _ = env.reset(seed=self.seed_of(index, self.episode[index]))
+            shown.append(obs)
+        self.obs = np.stack(shown)
+        return [np.stack(column) for column in zip(*rows, strict=True)]
+
+
+def played(reward, ended):
+    """Return, length and environment of every episode, in the order of their ends."""
+    total, length, found = np.zeros(reward.shape[1]), np.zeros(reward.shape[1], int), []
+    for gained, over in zip(reward, ended, strict=True):
+        total += gained
+        length += 1
+        for index in np.flatnonzero(over):
+            found.append((total[index], length[index], index))
+            total[index], length[index] = 0.0, 0
+    return found
+
+
+@pytest.mark.parametrize("num_envs", [1, 8])
+@pytest.mark.parametrize("policy", [EpsGreedyQPolicy, SoftmaxPolicy])
+def test_collecting_gives_what_the_plainest_loop_gives(policy, num_envs):
+    rng = np.random.default_rng(3)
+    last = "softmax" if policy is SoftmaxPolicy else "linear"
+    sizes = [(4, 16, "tanh"), (16, 2, last)]
+    layers = [(rng.normal(size=(a, b)).astype(np.float32), np.zeros(b, np.float32), name) for a, b, name in sizes]
+    act = NumpyPolicy(lambda: layers)
+    envs = training_environments(scaled, num_envs, seed=9)
+    collector = Collector(envs, policy(), np.random.default_rng(7))
+    parts, episodes = zip(*[collector.collect(act, length) for length in (50, 1, 149)], strict=True)
+    expected = reference(OneByOne(num_envs, 9), policy(), act, 200)
+    returns = [(episode.return_, episode.length, episode.env_index) for one in episodes for episode in one]
+    assert returns == played(expected[2], expected[5])  # of rewards as they came
+    expected[2] = expected[2].astype(np.float32)
+    for name, wanted in zip((*COLUMNS, "log_prob"), expected, strict=True):
+        if wanted is None:
+            assert all(getattr(part, name) is None for part in parts)
+        else:
+            np.testing.assert_array_equal(np.concatenate([getattr(part, name) for part in parts]), wanted, name)

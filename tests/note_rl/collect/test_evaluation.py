@@ -1,3 +1,5 @@
+from typing import Any
+
 import gymnasium
 import numpy as np
 import pytest
@@ -6,6 +8,8 @@ from note_rl.collect.evaluation import Greedy, evaluate, random_policy_returns
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy, NoisyPolicy, SoftmaxPolicy, SquashedGaussianPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
+from tests.note_rl.environments.odd_environments import Plain, Spoiled
+from tests.note_rl.environments.ways import first
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.small_environments import Counting
 
@@ -96,3 +100,15 @@ def test_acting_at_random():
     np.testing.assert_array_equal(first, second)
     assert first.mean() == pytest.approx(3 * 2.0, abs=1.0)  # uniform in [-2, 6]
     assert random_policy_returns(Counting, 3, seed=1).tolist() == [6.0, 6.0, 6.0]
+
+
+def test_an_evaluation_refuses_them_too() -> None:
+    with pytest.raises(EnvironmentMismatchError, match="an observation of Spoiled holds nan"):
+        evaluate(first, Spoiled, 2, seed=0)
+
+    class NoSum(Plain):
+        def reward(self) -> Any:
+            return np.inf if self.t == 3 else 1.0
+
+    with pytest.raises(EnvironmentMismatchError, match="NoSum gave None, nan or infinity as a reward"):
+        evaluate(first, NoSum, 2, seed=0)

@@ -1,35 +1,21 @@
 """Several ranks come to the numbers of one process; here they are threads, in test_replicas.py processes."""
 
-import re
 import threading
 
 import numpy as np
 import pytest
 import torch
 
-from note_rl.agents.pytorch import DQN, PPO, TD3, TRPO
-from note_rl.distributed.limits import check_can_be_served, check_can_be_shared
-from note_rl.errors import AgentContractError, DivergedError, PeerError, SettingsError
+from note_rl.agents.pytorch import DQN, PPO, TD3
+from note_rl.errors import DivergedError, PeerError
 from note_rl.learners.pytorch.step_graph.builder import Builder
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
-from note_rl.seeding import seed_everything
-from note_rl.settings import Adaptive, Budget
+from note_rl.settings import Budget
 from note_rl.settings.schedules import Linear
 from note_rl.training.callbacks import Callback
+from tests.note_rl.distributed.rank_agents import CLIP, REPLAY, dqn, made, optimizer_of, parameters
 from tests.note_rl.distributed.ranks import alike, trained_together
-
-CLIP = 0.05  # so low that it always acts: averages are taken before
-REPLAY = {"batch": 16, "pool_size": 500, "train_freq": 8, "num_updates": 4, "learning_starts": 32}
-
-
-def dqn(**settings):
-    agent = DQN(hidden_size=(8,))
-    replay = {"batch": 16, "pool_size": 500, "train_freq": 8, "num_updates": 4, "learning_starts": 32}
-    agent.set(
-        policy=EpsGreedyQPolicy(0.2), **{**replay, "update_batches": 4, "max_grad_norm": CLIP, **settings}, seed=1
-    )
-    return agent, [torch.optim.Adam(agent.param, 1e-3)], 200
 
 
 def ppo():
@@ -55,23 +41,6 @@ def td3():
 
 def prioritized():
     return dqn(PR=True, alpha=0.7, num_steps=3, schedules={"learning_rate": Linear(1e-3, 1e-4)})
-
-
-def made(make):
-    seed_everything(0)
-    return make()
-
-
-def parameters(agent):
-    return {name: values for name, values in agent.learner.get_state().items() if name.startswith("agent/")}
-
-
-def optimizer_of(agent, optimizers):
-    """One optimizer, or the list, for a copy of the agent whose optimizers were made for another."""
-    groups = agent.learner.groups
-    owners = [[p for group in groups for p in group]] if len(optimizers) == 1 else groups
-    several = [type(one)(owned, **one.defaults) for one, owned in zip(optimizers, owners, strict=True)]
-    return several[0] if len(several) == 1 else several
 
 
 def together(make, size=2, **options):
@@ -198,122 +167,6 @@ def test_what_rank_0_raises_ends_the_others():
     assert [str(one) for one in words] == ["rank 0 has failed: OSError: disk full"]
 
 
-class ByHand(Callback):
-    """Sets by hand what a run learns with, in the middle of it.
-
-    Args:
-        agent: That of rank 0.
-        optimizer: Of it.
-    """
-
-    def __init__(self, agent, optimizer):
-        self.agent, self.optimizer = agent, optimizer
-        self.kept = None
-
-    def on_phase_end(self, phase, logs):
-        with torch.no_grad():
-            if phase == 8:
-                self.agent.param[0].mul_(0.5)
-            if phase == 10:
-                for tensor in self.agent.target_q_net.parameters():
-                    tensor.add_(0.1)
-            if phase == 12:
-                self.optimizer.state[self.agent.param[1]]["exp_avg"].zero_()
-        if phase == 14:
-            self.agent.param[2].requires_grad_(False)
-            self.kept = self.agent.param[2].detach().clone()
-
-
-def test_what_a_callback_sets_reaches_every_rank(monkeypatch):
-    monkeypatch.setattr("note_rl.distributed.leader._COMPARED_OFTEN", 1)
-    results = []
-    for size in (1, 2):
-        agent, optimizers, steps = made(lambda: dqn(num_envs=2))
-        agents = alike(agent, size)
-        given = [optimizer_of(one, optimizers) for one in agents]
-        by_hand, errors = ByHand(agent, given[0]), []
-        if size == 1:
-            agent.train(given[0], total_steps=steps, callbacks=by_hand, p=0)
-        else:
-            trained_together(agents, given, Budget(total_steps=steps), errors, callbacks=by_hand)
-        assert not errors
-        assert by_hand.kept is not None
-        for one in agents:
-            torch.testing.assert_close(one.param[2].detach(), by_hand.kept, rtol=0, atol=0)  # frozen on each of them
-        first = {name: values for name, values in agent.learner.get_state().items() if "random" not in name}
-        for other in agents[1:]:
-            for name, values in first.items():
-                np.testing.assert_array_equal(other.learner.get_state()[name], values)
-        results.append(parameters(agent))
-    for name, values in results[0].items():
-        np.testing.assert_allclose(results[1][name], values, rtol=0, atol=1e-5)
-
-
-class Dropping(DQN):
-    """DQN with units that are dropped, and a note of what each loss has found of its layers."""
-
-    def __init__(self):
-        super().__init__(hidden_size=(8,))
-        self.q_net = torch.nn.Sequential(self.q_net, torch.nn.Dropout(0.5))
-        self.seen = []
-
-    def __call__(self, *arguments):
-        self.seen.append((self.q_net[1].p, self.q_net[1].training))
-        return super().__call__(*arguments)
-
-
-def dropping():
-    agent = Dropping()
-    agent.set(policy=EpsGreedyQPolicy(0.2), **REPLAY, seed=1)
-    return agent, [torch.optim.Adam(agent.param, 1e-3)], 120
-
-
-class ChangingLayers(Callback):
-    def __init__(self, agent):
-        self.agent = agent
-
-    def on_phase_end(self, phase, logs):
-        if phase == 7:
-            self.agent.q_net[1].p = 0.25
-        if phase == 9:
-            self.agent.q_net[1].eval()
-
-
-def test_layers_are_on_all_ranks_what_a_callback_has_made_of_them():
-    agent, optimizers, steps = made(dropping)
-    agents = alike(agent, 2)
-    given = [optimizer_of(one, optimizers) for one in agents]
-    errors = []
-    trained_together(agents, given, Budget(total_steps=steps), errors, callbacks=ChangingLayers(agent))
-    assert not errors
-    for one in agents:
-        assert list(dict.fromkeys(one.seen)) == [(0.5, True), (0.25, True), (0.25, False)]
-    mine = agents[0].seen[-40:]
-    assert agents[1].seen[-40:] == mine
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda agent: setattr(agent, "q_net", torch.nn.Sequential(agent.q_net, torch.nn.Identity())),
-        lambda agent: agent.q_net[1].register_forward_hook(lambda *arguments: None),
-        lambda agent: agent.q_net.append(torch.nn.Identity()),
-    ],
-    ids=["another network", "a hook", "one layer more"],
-)
-def test_layers_that_cannot_be_told_are_refused(change):
-    class Exchanging(Callback):
-        def on_phase_end(self, phase, logs):
-            if phase == 7:
-                change(agent)
-
-    agent, optimizers, steps = made(dropping)
-    agents = alike(agent, 2)
-    given = [optimizer_of(one, optimizers) for one in agents]
-    with pytest.raises(SettingsError, match="exchanged, added or removed a layer or a hook"):
-        trained_together(agents, given, Budget(total_steps=steps), [], callbacks=Exchanging())
-
-
 def test_a_rank_with_other_parameters_is_found_out(monkeypatch):
     monkeypatch.setattr("note_rl.distributed.leader._COMPARED_OFTEN", 2)
 
@@ -362,42 +215,3 @@ def test_all_ranks_go_back_where_a_loss_is_not_finite():
     for one in agents:
         for name, values in spoiling.before.items():
             np.testing.assert_array_equal(parameters(one)[name], values)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"batch": 15}, "minibatches of 15 cannot be dealt out to 2 replicas evenly"),
-        ({"adaptive": {"batch_size": {"align": 3}}}, "multiples of 3 cannot be dealt out to 2 replicas evenly"),
-    ],
-)
-def test_settings_that_cannot_be_shared_are_refused(change, message):
-    if "adaptive" in change:
-        change = {"PR": True, "adaptive": Adaptive(signals=["priority_ess"], parameters=change["adaptive"])}
-    agent, _, _ = dqn(**change)
-    with pytest.raises(SettingsError, match=re.escape(message)):
-        check_can_be_shared(agent, agent.settings, 2)
-
-
-def test_agents_that_cannot_be_shared_are_refused():
-    trpo = TRPO(hidden_size=(8,))
-    trpo.set(policy=SoftmaxPolicy(), PPO=True, rollout_steps=32)
-    with pytest.raises(AgentContractError, match=r"TRPO takes its steps by itself, in update\(\)"):
-        check_can_be_shared(trpo, trpo.settings, 2)
-    agent, _, _ = dqn()
-    agent.couples_samples = True
-    with pytest.raises(AgentContractError, match="couples_samples"):
-        check_can_be_shared(agent, agent.settings, 2)
-
-
-def test_what_workers_that_do_not_wait_cannot_do_is_refused():
-    agent, _, _ = dqn(PR=True, adaptive=Adaptive(signals=["priority_ess"], parameters={"batch_size": {}}))
-    with pytest.raises(SettingsError, match="adaptive: decisions go by what consecutive steps have measured"):
-        check_can_be_served(agent, agent.settings)
-    trpo = TRPO(hidden_size=(8,))
-    trpo.set(policy=SoftmaxPolicy(), PPO=True, rollout_steps=32)
-    with pytest.raises(AgentContractError, match="while it searches for one, other workers would move the parameters"):
-        check_can_be_served(trpo, trpo.settings)
-    alike, _, _ = dqn(batch=15)
-    alike.couples_samples = True
-    check_can_be_served(alike, alike.settings)  # each worker sees whole minibatches

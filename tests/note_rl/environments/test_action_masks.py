@@ -1,7 +1,9 @@
 """Environments that say which actions they allow: what is read of them, and that nothing else is ever done."""
 
 import functools
+import logging
 import math
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -12,6 +14,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from note_rl.collect.collector import Collector
 from note_rl.collect.evaluation import random_policy_returns
 from note_rl.environments import VectorEnvironment, training_environments
+from note_rl.environments.gymnasium_vector import foreign_environments
 from note_rl.errors import AgentContractError, EnvironmentMismatchError
 from note_rl.policy import (
     BoltzmannGumbelQPolicy,
@@ -25,6 +28,7 @@ from note_rl.policy import (
 from note_rl.replay.buffer import Parts, ReplayBuffer
 from note_rl.replay.readers import NStep
 from note_rl.seeding import seed_everything
+from tests.note_rl.environments.odd_environments import Plain
 from tests.note_rl.frameworks import frameworks
 
 BOTH = pytest.mark.parametrize("framework", frameworks())
@@ -294,3 +298,35 @@ def test_thousands_of_steps_are_allowed_and_the_best_of_them_are_learned(framewo
     agent.train(optimizer=optimizer, total_steps=3_000, p=0, jit_compile=False)
     assert random_policy_returns(agent.env, 50, seed=0).mean() < 10.0
     assert agent.evaluate(20).mean > 11.0  # of 12
+
+
+class LateMask(Plain):
+    """Tells which actions are allowed after steps only."""
+
+    def step(self, action: Any) -> Any:
+        *others, _ = super().step(action)
+        return *others, {"action_mask": np.array([1, 0], np.int8)}
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: VectorEnvironment([LateMask()], 0), lambda: foreign_environments(late_vector(), 0)]
+)
+def test_masks_that_begin_with_the_first_step_are_refused(make: Any) -> None:
+    envs = make()
+    with pytest.raises(EnvironmentMismatchError, match=r"step\(\) of LateMask tells .* its first reset\(\) did not"):
+        envs.step(np.zeros(len(envs), np.int64))
+
+
+def late_vector() -> SyncVectorEnv:
+    return SyncVectorEnv([LateMask] * 2)
+
+
+@pytest.mark.parametrize("space", [spaces.MultiDiscrete([2, 2]), spaces.Box(0, 1, (2,))], ids=str)
+def test_masks_of_other_actions_are_said_to_be_unheeded(space: Any, monkeypatch: Any, caplog: Any) -> None:
+    monkeypatch.setattr("note_rl.errors._said", set())
+    caplog.set_level(logging.WARNING)
+    env = LateMask()
+    env.action_space = space
+    envs = VectorEnvironment([env], seed=0)
+    envs.step(np.zeros((1, 2), np.int64))
+    assert "masks are heeded where actions are Discrete" in caplog.text

@@ -5,13 +5,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
 
+from note_rl.agents.pytorch import DQN
 from note_rl.environments import VectorEnvironment, flat_observations
 from note_rl.environments.goals import GoalObservation
 from note_rl.environments.observations import FlatReader, ObservationReader, say_if_rounded
 from note_rl.errors import EnvironmentMismatchError
-from tests.note_rl.environments.odd_environments import Plain
+from note_rl.policy import EpsGreedyQPolicy
+from tests.note_rl.environments.odd_environments import Plain, SingleNumber, WholeAtFirst
+from tests.note_rl.environments.ways import alone, collected, each_way, vector
 
 NESTED = spaces.Dict(
     {
@@ -226,3 +231,72 @@ def test_each_part_of_a_goal_observation_is_held_against_its_space(part: str) ->
     assert VectorEnvironment([flat_observations(Goals())], 0).obs.shape == (1, 4)
     with pytest.raises(EnvironmentMismatchError, match=rf"shape \[1\] where \[2\] is expected \(part \['{part}'\]\)"):
         VectorEnvironment([flat_observations(Goals(part))], 0)
+
+
+@pytest.mark.parametrize("num_steps", [4, None])
+@pytest.mark.parametrize("size", [1e39, np.inf, np.nan])
+def test_rewards_that_single_precision_does_not_hold_are_refused_whatever_their_sum(
+    size: float, num_steps: Any
+) -> None:
+    env = Plain()
+    env.reward = lambda: size if env.t % 2 else -size  # type: ignore[method-assign]
+    agent = DQN(hidden_size=4, env=env)
+    agent.set(policy=EpsGreedyQPolicy(0.5), train_freq=num_steps, seed=0)
+    with pytest.raises(EnvironmentMismatchError, match=r"nan or infinity as a reward, or a number beyond 3.4e38"):
+        agent.train(torch.optim.Adam(agent.param), total_steps=30, p=0)
+
+
+@pytest.mark.parametrize(
+    ("shown", "message"),
+    [
+        (np.ma.masked_array([0.1, 0.2, 0.3], [False, True, False]), "gave an observation with masked entries"),
+        (torch.zeros(3, requires_grad=True), "gave a Tensor as an observation"),
+    ],
+    ids=["masked", "tensor"],
+)
+def test_what_is_no_observation_is_refused(shown: Any, message: str) -> None:
+    env = Plain()
+    env.shown = lambda: shown  # type: ignore[method-assign]
+    with pytest.raises(EnvironmentMismatchError, match=message):
+        VectorEnvironment([env], seed=0)
+
+
+def test_a_masked_array_that_masks_nothing_is_an_array() -> None:
+    env = Plain()
+    env.shown = lambda: np.ma.masked_array(np.float32([0.1, 0.2, 0.3]), False)  # type: ignore[method-assign]
+    np.testing.assert_array_equal(VectorEnvironment([env], seed=0).obs, np.float32([[0.1, 0.2, 0.3]]))
+
+
+class Tagged(Plain):
+    """Shows numbers of another type than that of their Discrete and MultiDiscrete spaces, and members of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        small = spaces.MultiDiscrete([3, 2], dtype=np.int8)
+        self.observation_space = spaces.Dict({"one": spaces.Discrete(3, dtype=np.int32), "two": small})
+
+    def shown(self) -> Any:
+        return {"one": np.int64(2), "two": np.array([1, 1], np.int64)}
+
+
+def test_whole_numbers_of_another_type_are_members_of_their_space() -> None:
+    envs = VectorEnvironment([flat_observations(Tagged())], seed=0)
+    assert envs.obs.tolist() == [[0, 0, 1, 0, 1, 0, 0, 1]]
+
+
+@each_way
+def test_what_the_space_says_is_stored_and_not_what_the_first_observation_was(way: Any) -> None:
+    steps, _ = collected(way(WholeAtFirst), [1.0, 0.0])
+    assert steps.obs.dtype == steps.next_obs.dtype == np.float32
+    tenths = np.arange(24) % 10
+    np.testing.assert_allclose(steps.obs[:, 0, 0], tenths / 10)
+    np.testing.assert_allclose(steps.next_obs[:, 1, 2], (tenths + 1) / 10)
+
+
+def test_a_single_number_is_an_array_of_one() -> None:
+    envs = alone(SingleNumber)
+    assert envs.observation_space.shape == (1,)
+    steps, _ = collected(envs, [1.0, 0.0], 3)
+    np.testing.assert_allclose(steps.next_obs[:, 0], [[0.1], [0.2], [0.3]], rtol=1e-6)
+    for mode in AutoresetMode:
+        assert vector(mode)(SingleNumber).step(np.zeros(2, np.int64))[2].tolist() == [[np.float32(0.1)]] * 2

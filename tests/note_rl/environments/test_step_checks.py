@@ -1,7 +1,5 @@
 """What environments give is held against what they say of it, and what they are given is theirs."""
 
-import logging
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -9,149 +7,12 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector import AutoresetMode
 
-from note_rl.agents.pytorch import DQN
-from note_rl.collect.collector import Collector
-from note_rl.collect.evaluation import Greedy, evaluate
-from note_rl.environments import Environments, VectorEnvironment, as_the_space_has_it, flat_observations
-from note_rl.environments.gymnasium_vector import foreign_environments
-from note_rl.environments.long_episodes import LONGEST, limited
+from note_rl.environments import VectorEnvironment, flat_observations
 from note_rl.errors import EnvironmentMismatchError
-from note_rl.policy import EpsGreedyQPolicy, NoisyPolicy
-from tests.note_rl.environments.odd_environments import (
-    Endless,
-    InPlace,
-    OneFixed,
-    Plain,
-    SingleNumber,
-    Spoiled,
-    WholeActions,
-    WholeAtFirst,
-)
-from tests.note_rl.frameworks import frameworks
-
-Make = Callable[[], gymnasium.Env[Any, Any]]
-
-
-def alone(make: Make) -> Environments:
-    return VectorEnvironment([flat_observations(make()) for _ in range(2)], seed=0)
-
-
-def wrapped(make: Make) -> Environments:
-    return alone(lambda: gymnasium.wrappers.TimeLimit(gymnasium.wrappers.OrderEnforcing(make()), 10))
-
-
-def vector(mode: AutoresetMode) -> Callable[[Make], Environments]:
-    return lambda make: foreign_environments(SyncVectorEnv([make] * 2, autoreset_mode=mode), seed=0)
-
-
-WAYS = {"alone": alone, "wrapped": wrapped, **{mode.name: vector(mode) for mode in AutoresetMode}}
-each_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
-
-
-def collected(envs: Environments, answer: Any, num_steps: int = 24) -> Any:
-    """Steps [T, 2] with the same answer to everything."""
-    policy = NoisyPolicy() if isinstance(envs.action_space, spaces.Box) else EpsGreedyQPolicy(0.0)
-    collector = Collector(envs, policy, np.random.default_rng(0))
-    answers = np.array([answer, answer], np.float32)
-    return collector.collect(lambda obs: answers, num_steps)
-
-
-@each_way
-def test_what_the_space_says_is_stored_and_not_what_the_first_observation_was(way: Any) -> None:
-    steps, _ = collected(way(WholeAtFirst), [1.0, 0.0])
-    assert steps.obs.dtype == steps.next_obs.dtype == np.float32
-    tenths = np.arange(24) % 10
-    np.testing.assert_allclose(steps.obs[:, 0, 0], tenths / 10)
-    np.testing.assert_allclose(steps.next_obs[:, 1, 2], (tenths + 1) / 10)
-
-
-@each_way
-def test_an_environment_may_write_to_its_action(way: Any) -> None:
-    envs = way(InPlace)
-    steps, episodes = collected(envs, [0.5, -0.25])
-    assert np.unique(steps.action.reshape(-1, 2), axis=0).tolist() == [[0.5, -0.25]]
-    assert [episode.return_ for episode in episodes] == [500.0] * 4
-    kept = [value for name, value in envs.get_state().items() if name.startswith("actions/")]
-    assert all(np.unique(value, axis=0).tolist() == [[0.5, -0.25]] for value in kept)
-
-
-def test_an_environment_that_writes_to_its_action_is_brought_back() -> None:
-    envs, again = alone(InPlace), alone(InPlace)
-    collected(envs, [0.5, -0.25], 13)
-    state = {name: np.array(value) for name, value in envs.get_state().items()}
-    assert again.set_state(state)
-    assert state["actions/0"].tolist() == [[0.5, -0.25]] * 3
-    assert again.step(np.ones((2, 2), np.float32))[1].tolist() == [100.0, 100.0]
-
-
-@each_way
-@pytest.mark.parametrize(("chosen", "given"), [(3.4, 3.0), (3.6, 4.0), (-7.0, -2.0), (99.0, 10.0)])
-def test_whole_numbers_within_the_bounds_are_given(way: Any, chosen: float, given: float) -> None:
-    envs = way(WholeActions)
-    _, reward, *_ = envs.step(np.full((2, 2), chosen, np.float32))
-    assert reward.tolist() == [given, given]
-
-
-def test_actions_have_the_type_of_the_space() -> None:
-    chosen = np.array([[0.5, 1.5, -0.2, 9.0]], np.float32)
-    whole = as_the_space_has_it(chosen, spaces.Box(0, 8, (2, 2), np.uint8))
-    assert (whole.tolist(), whole.dtype) == ([[[0, 2], [0, 8]]], np.uint8)
-    double = spaces.Box(-0.1, 0.1, (1,), np.float64)  # 0.1 in single precision is larger
-    action = as_the_space_has_it(np.array([[0.1]], np.float32), double)[0]
-    assert double.contains(action)
-    single = spaces.Box(-1.0, 1.0, (2,), np.float32)
-    assert as_the_space_has_it(chosen[:, :2], single).base is not None  # not copied for nothing
-
-
-@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int32])
-def test_the_ends_of_whole_numbers_are_reached_and_not_passed(dtype: Any) -> None:
-    ends = np.iinfo(dtype)
-    space = spaces.Box(ends.min, ends.max, (1,), dtype)  # 2**63 and 2**64, in single precision, are no such numbers
-    beyond = np.array([[3e19], [-3e19], [float(ends.max)], [float(ends.min)], [7.4]], np.float32)
-    given = as_the_space_has_it(beyond, space)
-    assert given.dtype == dtype
-    assert given[:, 0].tolist() == [ends.max, ends.min, ends.max, ends.min, 7]
-
-
-def test_a_single_number_is_an_array_of_one() -> None:
-    envs = alone(SingleNumber)
-    assert envs.observation_space.shape == (1,)
-    steps, _ = collected(envs, [1.0, 0.0], 3)
-    np.testing.assert_allclose(steps.next_obs[:, 0], [[0.1], [0.2], [0.3]], rtol=1e-6)
-    for mode in AutoresetMode:
-        assert vector(mode)(SingleNumber).step(np.zeros(2, np.int64))[2].tolist() == [[np.float32(0.1)]] * 2
-
-
-class OwnVector(VectorEnv[Any, Any, Any]):
-    """Of one's own: whole numbers first, rewards [E, 1], and keeps what it shows."""
-
-    metadata = {"autoreset_mode": AutoresetMode.DISABLED}  # noqa: RUF012
-    num_envs = 2
-    single_observation_space = spaces.Box(-1, 1, (1,), np.float32)
-    single_action_space = spaces.Discrete(2)
-    observation_space = spaces.Box(-1, 1, (2, 1), np.float32)
-    action_space = spaces.MultiDiscrete([2, 2])
-    rewards: Any = np.array([[1.0], [2.0]])
-
-    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        self.now = np.zeros((2, 1), np.int64)
-        return self.now, {}
-
-    def step(self, actions: Any) -> Any:
-        self.now = self.now + 0.25
-        return self.now, self.rewards, np.zeros(2, bool), np.zeros(2, bool), {}
-
-
-def test_a_vector_environment_of_ones_own_is_read_by_its_spaces_too() -> None:
-    envs = foreign_environments(OwnVector(), 0)
-    assert envs.obs.dtype == np.float32
-    assert envs.step(np.zeros(2, np.int64))[1].tolist() == [1.0, 2.0]
-    assert envs.obs.tolist() == [[0.25], [0.25]]
-    envs.env.rewards = np.ones(3)
-    with pytest.raises(EnvironmentMismatchError, match=r"the rewards of the shape \[3\]: give one for each of its 2"):
-        envs.step(np.zeros(2, np.int64))
+from tests.note_rl.environments.odd_environments import Plain, Spoiled
+from tests.note_rl.environments.ways import Make, alone, collected, each_way, vector, wrapped
 
 
 class RewardOfOne(Plain):
@@ -347,105 +208,6 @@ def test_large_numbers_are_finite() -> None:
     assert steps.obs.max() == np.float32(1e30)
 
 
-def first(space: Any) -> Greedy:
-    return Greedy(lambda obs: np.tile(np.float32([1.0, 0.0]), (len(obs), 1)), None, space)
-
-
-def test_an_evaluation_refuses_them_too() -> None:
-    with pytest.raises(EnvironmentMismatchError, match="an observation of Spoiled holds nan"):
-        evaluate(first, Spoiled, 2, seed=0)
-
-    class NoSum(Plain):
-        def reward(self) -> Any:
-            return np.inf if self.t == 3 else 1.0
-
-    with pytest.raises(EnvironmentMismatchError, match="NoSum gave None, nan or infinity as a reward"):
-        evaluate(first, NoSum, 2, seed=0)
-
-
-@pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    monkeypatch.setattr("note_rl.environments.long_episodes.LONG", 20)
-    monkeypatch.setattr("note_rl.environments.long_episodes.LONGEST", 30)
-    monkeypatch.setattr("note_rl.errors._said", set())
-    caplog.set_level(logging.WARNING)
-    return caplog
-
-
-def test_an_episode_of_an_evaluation_ends(short: pytest.LogCaptureFixture) -> None:
-    result = evaluate(first, Endless, 12, seed=0)
-    assert (result.returns.tolist(), result.lengths.tolist()) == ([30.0] * 12, [30] * 12)
-    told = short.text
-    assert told.count("Endless has not ended after 20 steps, and there is no time limit: it is cut off after 30") == 1
-    assert told.count("Endless was cut off after 30 steps, and its return until then counts; gymnasium.") == 1
-
-
-def test_an_episode_of_a_hundred_thousand_steps_is_played_whole(short: pytest.LogCaptureFixture) -> None:
-    class Long(gymnasium.Env[Any, Any]):
-        observation_space = spaces.Discrete(1)
-        action_space = spaces.Discrete(1)
-        answer: Any = (0, 1.0, False, False, {})
-
-        def step(self, action: Any) -> Any:
-            return self.answer
-
-    long = limited(Long())
-    assert LONGEST == 1_000_000
-    assert not any(long.step(0)[3] for _ in range(29)), "the fixture cuts off after 30"
-    assert long.step(0)[3]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("note_rl.environments.long_episodes.LONGEST", LONGEST)
-        assert not any(long.step(0)[3] for _ in range(100_000))
-
-
-def test_a_time_limit_is_heeded_however_long(short: pytest.LogCaptureFixture) -> None:
-    result = evaluate(first, lambda: gymnasium.wrappers.TimeLimit(Endless(), 45), 2, seed=0)
-    assert result.lengths.tolist() == [45, 45]
-    assert evaluate(first, Plain, 2, seed=0).lengths.tolist() == [10, 10]
-    assert short.text == ""
-
-
-class EnoughError(Exception):
-    """Ends what would not end."""
-
-
-class Stuck(Endless):
-    """Ends everything at its 60th step."""
-
-    def step(self, action: Any) -> Any:
-        if self.t == 60:
-            raise EnoughError
-        return super().step(action)
-
-
-@pytest.mark.parametrize("framework", frameworks())
-@pytest.mark.parametrize(
-    ("budget", "settings", "said"),
-    [
-        ({"episodes": 3}, {"train_freq": 8}, "train(episodes=3) goes on until 3 have: total_steps="),
-        ({"total_steps": 30}, {}, "waits for the end of one: train_freq (buffer.train_freq) says after how many steps"),
-    ],
-    ids=["episodes", "phases"],
-)
-def test_training_that_waits_for_the_end_of_an_episode_says_so(
-    short: pytest.LogCaptureFixture, framework: Any, budget: Any, settings: Any, said: str
-) -> None:
-    agent = framework.agents.DQN(hidden_size=4, env=Stuck)
-    agent.set(policy=EpsGreedyQPolicy(0.5), num_envs=2, learning_starts=1000, seed=0, **settings)
-    with pytest.raises(EnoughError):
-        agent.train(optimizer=framework.optimizers.adam(agent.param), p=0, **budget)
-    assert short.text.count("no episode of training has ended in 20 steps of each environment, and") == 1
-    assert said in short.text
-
-
-@pytest.mark.parametrize(("env", "budget"), [(Endless, {"total_steps": 100}), (Plain, {"episodes": 12})])
-def test_training_that_waits_for_nothing_says_nothing(short: pytest.LogCaptureFixture, env: Any, budget: Any) -> None:
-    agent = DQN(hidden_size=4, env=env)
-    agent.set(policy=EpsGreedyQPolicy(0.5), num_envs=2, learning_starts=1000, train_freq=8, seed=0)
-    agent.train(torch.optim.Adam(agent.param), p=0, **budget)
-    assert "no episode" not in short.text
-
-
 def test_what_is_outside_of_the_bounds_is_said_once(short: pytest.LogCaptureFixture) -> None:
     class Outside(Plain):
         def shown(self) -> Any:
@@ -457,6 +219,88 @@ def test_what_is_outside_of_the_bounds_is_said_once(short: pytest.LogCaptureFixt
     assert "Outside shows 3, which is outside of the bounds of its observation space Box(-1.0, 1.0" in short.text
 
 
-def test_actions_with_equal_bounds_are_these() -> None:
-    steps, _ = collected(alone(OneFixed), [0.7, 0.3], 4)
-    assert np.unique(steps.action.reshape(-1, 2), axis=0).tolist() == [[0.0, np.float32(0.3)]]
+class Changing(Plain):
+    """Has other spaces from the second episode on."""
+
+    length = 2
+
+    def __init__(self, **later: Any) -> None:
+        super().__init__()
+        self.later, self.number = later, 0
+
+    def reset(self, **arguments: Any) -> Any:
+        self.number += 1
+        if self.number == 2:
+            vars(self).update(self.later)
+        return super().reset(**arguments)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"action_space": spaces.Discrete(1)},
+        {"action_space": spaces.Discrete(2, start=5)},
+        {"action_space": spaces.Discrete(5)},
+        {"observation_space": spaces.Box(-1, 1, (3,), np.float64)},
+    ],
+    ids=str,
+)
+def test_spaces_that_change_with_an_episode_are_refused(later: dict[str, Any]) -> None:
+    envs = VectorEnvironment([Changing(**later)], seed=0)
+    envs.step(np.zeros(1, np.int64))
+    with pytest.raises(EnvironmentMismatchError, match=r"reset\(\) of Changing changed its (action|observation) space"):
+        envs.step(np.zeros(1, np.int64))
+
+
+def test_equal_spaces_and_other_bounds_are_no_change() -> None:
+    later = {"action_space": spaces.Discrete(2), "observation_space": spaces.Box(-2, 2, (3,), np.float32)}
+    envs = VectorEnvironment([Changing(**later)], seed=0)
+    for _ in range(5):
+        envs.step(np.zeros(1, np.int64))
+
+
+class Parts(Changing):
+    """Shows its number within a dictionary and a tuple."""
+
+    def __init__(self, later: float, count: int = 3) -> None:
+        super().__init__(observation_space=self.of(later, count))
+        self.observation_space = self.of(1.0, 3)
+
+    @staticmethod
+    def of(high: float, count: int) -> spaces.Dict:
+        array = spaces.Box(-high, high, (3,), np.float32)
+        return spaces.Dict({"a": array, "b": spaces.Tuple((array, spaces.Discrete(count)))})
+
+    def shown(self) -> Any:
+        return {"a": super().shown(), "b": (super().shown(), np.int64(0))}
+
+
+def test_other_bounds_of_parts_are_no_change_and_other_choices_are() -> None:
+    envs = VectorEnvironment([flat_observations(Parts(2.0))], seed=0)
+    for _ in range(5):
+        envs.step(np.zeros(1, np.int64))
+    envs = VectorEnvironment([flat_observations(Parts(1.0, 4))], seed=0)
+    envs.step(np.zeros(1, np.int64))
+    with pytest.raises(EnvironmentMismatchError, match="changed its observation space"):
+        envs.step(np.zeros(1, np.int64))
+
+
+def rewarding(reward: Any) -> VectorEnvironment:
+    env = Plain()
+    env.reward = lambda: reward  # type: ignore[method-assign]
+    return VectorEnvironment([env], seed=0)
+
+
+@pytest.mark.parametrize(
+    ("reward", "named"),
+    [
+        (10**400, "a whole number of 1329 bits"),
+        (10**5000, "a whole number of 16610 bits"),
+        (np.ma.masked, "a MaskedConstant|an array"),
+        (torch.tensor(1.0, requires_grad=True), "a Tensor"),
+    ],
+    ids=["400", "5000", "masked", "tensor"],
+)
+def test_what_is_no_reward_is_refused(reward: Any, named: str) -> None:
+    with pytest.raises(EnvironmentMismatchError, match=rf"gave ({named}) .*as the reward; it must be one number"):
+        rewarding(reward).step(np.zeros(1, np.int64))

@@ -78,8 +78,3 @@ def test_both_frameworks_take_the_same_settings_and_refuse_the_same(framework):
     ]:
         with pytest.raises(SettingsError, match=f"^{message}$"):
             make()
-
-
-def test_a_schedule_of_the_framework_is_taken_as_a_rate():
-    schedule = keras.optimizers.schedules.ExponentialDecay(0.5, 10, 0.9)
-    assert float(keras_optimizers.sgd([], schedule).learning_rate) == 0.5

@@ -12,7 +12,7 @@ from note_rl.policy.noise import OrnsteinUhlenbeckProcess
 from note_rl.seeding import seed_everything
 from note_rl.training.callbacks import LambdaCallback
 from note_rl.training.checkpoint import read_checkpoint
-from tests.note_rl.agents.shared.test_several_choices import dials
+from tests.note_rl.agents.shared.several_choices import dials
 from tests.note_rl.environments.test_action_masks import Places
 from tests.note_rl.frameworks import frameworks
 
@@ -99,7 +99,7 @@ def make(framework, case, seed=3):
     return agent, framework.optimizers.adam(agent.param, 1e-2)
 
 
-KERAS = ("prioritized", "trust_region", "noise_in_the_loss")  # test_training.py has plain DQN and PPO; the rest differs
+KERAS = ("prioritized", "trust_region", "noise_in_the_loss")  # test_trainer.py has plain DQN and PPO; the rest differs
 # in NumPy only, and tracing is slow
 
 
