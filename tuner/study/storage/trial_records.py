@@ -54,8 +54,8 @@ def read_records(study: optuna.Study, stage: str, folder: Path, others: Sequence
         if trial.number != expected:
             raise UserError(
                 f"the storage holds no trial {expected} of {study.study_name}, and one of number {trial.number}: "
-                "somebody has removed it. Put back a copy of the storage, or begin another study with another study.name or "
-                "storage.url"
+                "somebody has removed it. Put back a copy of the storage, or begin another study with another "
+                "study.name or storage.url"
             )
     return tuple(record_of(trial, stage, folder, others) for trial in trials if trial.state is not TrialState.WAITING)
 
