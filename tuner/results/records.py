@@ -282,7 +282,7 @@ class Fact(Generic[T]):
         check: Refuses what is no such thing by a `UserError`: a storage may be damaged. Its annotation holds.
         stage: In which it is kept; None: nowhere, it is worked out anew from the trials.
         kept_as: Its key in the storage, where that is another one.
-        is_tracked: Whether trackers are told of it at the end of the study.
+        is_tracked: Whether it is sent to trackers at the end of the study.
     """
 
     key: str

@@ -18,10 +18,10 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from tuner.sweeper.own_code import is_own
+from tuner.trial.folder import MAX_INPUTS
 
 _READ_WHOLE = 16 * 2**20
 """Bytes of a file up to which its content is compared; of a larger one, its size and the time of its last change."""
-_MAX_FILES = 200
 _WRITES = os.O_WRONLY | os.O_RDWR
 
 
@@ -110,7 +110,7 @@ def noting_inputs(files: InputFiles, output: Path, reading: Reading) -> Iterator
         modules = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
         sources = {Path(file).resolve() for file in modules if isinstance(file, str)}
         read = {*filter(opened.counts, {*files.named, *sources}), *opened.read}
-        for file in [*sorted(read), *sorted(opened.written)][:_MAX_FILES]:
+        for file in [*sorted(read), *sorted(opened.written)][:MAX_INPUTS]:
             digest = _digest(file)
             if digest is not None:
                 changed = file in opened.written or file.stat().st_mtime_ns >= start

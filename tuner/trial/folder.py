@@ -49,6 +49,8 @@ _POLL_S = 0.02
 _KILL_PATIENCE_S = 5.0  # a killed process ends at once, unless the disk it waits for does not answer
 _TAIL_BYTES = 8192
 _MAX_DIGEST = 60  # characters
+MAX_INPUTS = 200
+"""Files that a job of a sweep is kept to have read, and a sweep as a whole."""
 _MAX_BYTES = 100_000_000  # of a file that a trial has written: far more than any of ours takes
 
 

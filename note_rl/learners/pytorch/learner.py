@@ -131,7 +131,7 @@ class PyTorchLearner:
         return answers
 
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
-        """Takes the optimizers; see `Learner.prepare`. What `jit` means is told in `step_graph.choice`."""
+        """Takes the optimizers; see `Learner.prepare`. `step_graph.choice` says what `jit` means."""
         check_held(self.groups, (tensor for _, tensor in named_tensors(self.agent)))
         if optimizer is not None:
             optimizers = optimizers_for(optimizer, self.groups, torch.optim.Optimizer)

@@ -68,7 +68,7 @@ class GradientSteps:
     ) -> None:
         """Takes the optimizers; see `Learner.prepare`.
 
-        What `jit` and `matmul` mean is told in `step_graph.choice` and `step_graph.products`.
+        `step_graph.choice` and `step_graph.products` say what `jit` and `matmul` mean.
         """
         self._optimizers = optimizers
         self._max_grad_norm = max_grad_norm

@@ -11,11 +11,10 @@ from tuner.results.records import RunRecord
 from tuner.study.run_registry import Run
 from tuner.study.sweep.sweep_study import SweepListener
 from tuner.support.plain_text import plain
-from tuner.trial.folder import read_objective
+from tuner.trial.folder import MAX_INPUTS, read_objective
 
 INPUTS = "inputs"
 """Attribute of the study: digests of files that jobs have read, by name; None: one that changed while a job ran."""
-_MAX_INPUTS = 200
 _SHOWN = 5
 _LONGEST = 100  # characters of a name in a message
 
@@ -34,7 +33,7 @@ def keep_inputs(study: optuna.Study, read: Digests) -> None:
     """Adds what a job has read. The first digest of a file stays; one that changed while a job ran has none."""
     before = inputs_of(study)
     now = {**read, **before, **{name: None for name, digest in read.items() if digest is None}}
-    kept = dict(list(now.items())[:_MAX_INPUTS])
+    kept = dict(list(now.items())[:MAX_INPUTS])
     if kept != before:
         study.set_user_attr(INPUTS, kept)
 
