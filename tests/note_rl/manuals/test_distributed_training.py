@@ -32,6 +32,11 @@ class Short(gymnasium.Wrapper):
         super().__init__(gymnasium.make("CartPole-v1", max_episode_steps=6))
 
 
+def endless_reach():
+    """Episodes of 50 steps each, however near a goal lies to where its episode begins."""
+    return gymnasium.make("note_rl.examples.environments:PointReach-v0", reach=0.0)
+
+
 def strategy_of(kind):
     return kind(["CPU:0"]) if kind is tf.distribute.MirroredStrategy else kind()
 
@@ -93,7 +98,7 @@ def test_ppo():
 
 
 def test_hindsight():
-    strategy, model, optimizer = on_one_device(lambda: DDPG(8, 0.1, 0.98, 0.005), 2)
+    strategy, model, optimizer = on_one_device(lambda: DDPG(8, 0.1, 0.98, 0.005, env=endless_reach), 2)
     model.set(noise=rl.GaussianWhiteNoiseProcess(), pool_size=10000, criterion=-5, trial_count=10, HER=True)
     model.distributed_training(64, optimizer, strategy, 2)
     assert model.batch == 64
@@ -120,7 +125,7 @@ def test_pool_network(kind):
 
 
 def test_hindsight_in_a_pool():
-    strategy, model, optimizer = on_one_device(lambda: SideBySideDDPG(8, 0.1, 0.98, 0.005, 2), 2)
+    strategy, model, optimizer = on_one_device(lambda: SideBySideDDPG(8, 0.1, 0.98, 0.005, 2, env=endless_reach), 2)
     model.set(noise=rl.GaussianWhiteNoiseProcess(), pool_size=10000, trial_count=10, HER=True)
     model.distributed_training(64, optimizer, strategy, 2, pool_network=True, processes=2, processes_her=4)
     assert model.num_gradient_steps > 0
