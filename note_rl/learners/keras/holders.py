@@ -9,6 +9,7 @@ import types
 from collections import deque
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, MutableSet, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from operator import is_
 from typing import Any
 
@@ -220,7 +221,7 @@ def _of_attributes(value: Any, names: list[str]) -> Holder:
             del attributes[name]
 
     def read() -> list[Any]:
-        return [*(attributes.get(name, ABSENT) for name in names), type(value), len(attributes)]
+        return [*map(attributes.get, names, repeat(ABSENT)), type(value), len(attributes)]
 
     return Holder([*names, "class"], read, write)
 

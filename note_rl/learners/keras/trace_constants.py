@@ -31,7 +31,10 @@ Traced = TypeVar("Traced")
 _CALLED = ("__call__", "update")  # which are looked up on the class
 _TRACED = (*_CALLED, "update_param", "action", "value", "reward")
 _OF_PYTHON = (AttributeError, NotImplementedError, TypeError)  # where a tensor is taken for a number
-_SETTINGS = (keras.config.floatx, keras.config.epsilon, keras.config.image_data_format)
+_SETTINGS = {
+    f"keras.config.{one.__name__}()": one
+    for one in (keras.config.floatx, keras.config.epsilon, keras.config.image_data_format)
+}
 _GENERATORS = {
     "random numbers of Python": SharedGenerator(random),
     "random numbers of NumPy": SharedGenerator(np.random),
@@ -98,7 +101,13 @@ class Everything:
         names = {name for kind in _own_classes(self._agent) for name in vars(kind)}
         of_environments = apart(item for one in self.environments for item in one.changing().items())
         drawn = apart((f"random numbers of {name}", generators_of(space)) for name, space in self._spaces)
-        return {**attributes, **_of_classes(self._agent, names), **of_environments, **drawn, **_GENERATORS}
+        return {
+            **attributes,
+            **_of_classes(_own_classes(self._agent), names),
+            **of_environments,
+            **drawn,
+            **_GENERATORS,
+        }
 
 
 def _bookkeeping(agent: Any) -> set[str]:
@@ -121,14 +130,18 @@ def _named_in_methods(agent: Any) -> set[str]:
     return named
 
 
-def _of_classes(agent: Any, names: Collection[str]) -> dict[str, Any]:
-    """What the agent's own classes have under these names."""
+def _of_classes(own: Sequence[type], names: Collection[str]) -> dict[str, Any]:
+    """What an agent's own classes have under these names."""
     return {
         f"{kind.__name__}.{name}": value
-        for kind in _own_classes(agent)
+        for kind in own
         for name, value in vars(kind).items()
         if name in names and (name in _CALLED or not name.startswith("__"))
     }
+
+
+def _of_environment(one: ReadEnvironment) -> dict[str, Any]:
+    return one.read() | _of_classes(_own_classes(one.env), one.names)
 
 
 class Constants:
@@ -153,12 +166,15 @@ class Constants:
     ) -> None:
         self._agent = agent
         self._optimizers = optimizers
-        self._parameters = parameters
+        self._parameters = [(f"trainable {i}", f"constraint {i}", one) for i, one in enumerate(parameters)]
         self._left_out = {*inputs, *_bookkeeping(agent)}
-        self._packages = {kind.__module__.partition(".")[0] for kind in _own_classes(agent)}
+        self._own = _own_classes(agent)
+        self._packages = {kind.__module__.partition(".")[0] for kind in self._own}
         self._outside: list[str] = []  # what the last trace has read there
         self._read: set[str] = set()
         self._named: set[str] = set()  # in methods, some of which read attributes of classes past the agent
+        self._of_kinds: set[str] = set()  # looked up in own classes
+        self._counts: list[str] = []
         self._environments: list[ReadEnvironment] = []
         self._contents: Contents | None = None
         self._numbers: dict[str, Any] = {}  # of optimizers
@@ -237,6 +253,8 @@ class Constants:
         self._named = _named_in_methods(self._agent)
         if "__dict__" in self._named:
             self._read |= vars(self._agent).keys() - self._left_out
+        self._of_kinds = {*self._read, *self._named, *_CALLED}
+        self._counts = self._counts_read()
         for one, noted in zip(self._environments, of_environments, strict=True):
             one.note(noted)
         self._contents = Contents(self._constants, [self._agent])
@@ -277,20 +295,20 @@ class Constants:
         """What the traced function has read, and the settings of Keras that hold for all that it makes."""
         attributes = vars(self._agent)
         values = {name: attributes.get(name, ABSENT) for name in self._read}
-        values |= _of_classes(self._agent, {*self._read, *self._named, *_CALLED})
-        read = [one for one in self._environments if one.names]
-        values |= apart(item for one in read for item in (one.read() | _of_classes(one.env, one.names)).items())
-        values |= {f"keras.config.{setting.__name__}()": setting() for setting in _SETTINGS}
+        values |= _of_classes(self._own, self._of_kinds)
+        if read := [one for one in self._environments if one.names]:
+            values |= apart(item for one in read for item in _of_environment(one).items())
+        values |= {name: setting() for name, setting in _SETTINGS.items()}
         values["keras.config.dtype_policy()"] = keras.config.dtype_policy().name
-        values |= {name: getattr(self._agent, name, ABSENT) for name in self._counts()}
+        values |= {name: getattr(self._agent, name, ABSENT) for name in self._counts}
         if self._parameters:
-            values["trainable"] = bytes([bool(getattr(one, "trainable", True)) for one in self._parameters])
-            for index, one in enumerate(self._parameters):  # one by one: a new tuple would count as a change
-                values[f"constraint {index}"] = getattr(one, "constraint", None)
+            for trainable, constraint, one in self._parameters:  # by name: a new tuple would count as a change
+                values[trainable] = getattr(one, "trainable", True)
+                values[constraint] = getattr(one, "constraint", None)
         values |= {f"{type(one).__name__}: learning rate": one for one in map(_schedule_of, self._optimizers) if one}
         return values
 
-    def _counts(self) -> list[str]:
+    def _counts_read(self) -> list[str]:
         """Which of what was read are properties of this package, as the counts by which an agent tells of its life."""
         first = {
             name: kind for kind in reversed(type(self._agent).__mro__) for name in vars(kind) if name in self._read
