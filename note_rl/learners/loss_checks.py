@@ -4,9 +4,12 @@ A scalar loss hides the most frequent mistake of all: values of shape [B, 1] min
 mean of that is a number like any other, and the agent learns that every state is worth the average.
 """
 
+import inspect
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,6 +18,7 @@ from note_rl.learners.declarations import BATCH_ATTRIBUTES, updates_itself
 from note_rl.learners.python_objects import iterator_named_by
 from note_rl.types import BEHAVIOUR, Array, FloatArray
 
+_log = logging.getLogger(__name__)
 _NUM_SAMPLES = 8
 _TOLERANCE = 1e-5  # of the gradient; right losses stay below 1e-6 in single precision
 _ROUNDING = 10.0  # the same in units of what the order of samples changes, where sums are less precise than that
@@ -30,15 +34,27 @@ NORMALISED_APART = (
 Gradients = Callable[[Mapping[str, Array]], tuple[FloatArray, Sequence[FloatArray]]]
 
 
+class GivesColumns(Protocol):
+    """What calls a loss, and may give it rewards and ends as [B, 1].
+
+    Attributes:
+        as_columns: Whether it does; else they are [B].
+    """
+
+    as_columns: bool
+
+
 class SamplesApart:
-    """Says when an agent's loss is to be checked: at its first update, and again when it has learned something.
+    """Checks an agent's loss: at its first update, and again when it has learned something.
 
     Args:
         agent: One that has `couples_samples`, or no loss, or whose loss reads an iterator, is never checked.
+        losses: What calls its loss.
     """
 
-    def __init__(self, agent: Any) -> None:
+    def __init__(self, agent: Any, losses: GivesColumns) -> None:
         self._agent = agent
+        self._losses = losses
         exempt = agent.couples_samples or updates_itself(type(agent))
         self._due = [] if exempt else [0, *_AGAIN_AFTER]
         self._num_gradient_steps = 0
@@ -49,6 +65,42 @@ class SamplesApart:
         due = bool(self._due) and self._num_gradient_steps >= self._due[0]
         return due and iterator_named_by(self._agent, ("__call__",)) is None
 
+    def check(self, gradients_of: Gradients, columns: Mapping[str, Array], alone: bool = True) -> None:
+        """Refuses a loss in which samples influence each other; see `coupling`.
+
+        One whose only mistake is that it takes r and d for [B, 1], found before the first gradient step, gets them so
+        from then on, which is said once. The manuals' chapter on building an agent has such a loss.
+
+        Args:
+            gradients_of: See `coupling`.
+            columns: The arrays of one minibatch, by name; [B, ...] each.
+            alone: Whether nobody else takes the same steps, who might find another shape.
+
+        Raises:
+            AgentContractError: Naming the usual cause and the way out.
+        """
+        found = coupling(gradients_of, columns)
+        if found is None:
+            return
+        late = self._num_gradient_steps or self._losses.as_columns
+        if late or not alone or columns["reward"].ndim > 1:  # of several agents, or of sequences
+            raise AgentContractError(found)
+        try:
+            self._losses.as_columns = True
+            meant = _agree_on_one(gradients_of, self._losses, columns) and coupling(gradients_of, columns) is None
+        except Exception as error:  # of code that was never meant for that shape: the refusal stands
+            self._losses.as_columns = False
+            raise AgentContractError(found) from error
+        self._losses.as_columns = meant
+        if not meant:
+            raise AgentContractError(found)
+        _log.warning(
+            "%s: r and d have the shape [B], and values of shape [B, 1] broadcast against them to [B, B], so that "
+            "samples would influence each other. It is given r and d as [B, 1] instead, with which they do not, and "
+            "learns what was meant. To get r and d as [B], drop the last axis of the values: q[:, 0]",
+            _place_of_loss(type(self._agent)),
+        )
+
     def passed(self) -> None:
         """It was, and found right."""
         self._due = [one for one in self._due if one > self._num_gradient_steps]
@@ -58,7 +110,25 @@ class SamplesApart:
         self._num_gradient_steps += num_gradient_steps
 
 
-def check_samples_apart(gradients_of: Gradients, columns: Mapping[str, Array]) -> None:
+def _place_of_loss(kind: type) -> str:
+    code = getattr(inspect.unwrap(kind.__call__), "__code__", None)  # type: ignore[operator]  # agents with a loss have it
+    place = "" if code is None else f" ({Path(code.co_filename).name}, line {code.co_firstlineno})"
+    return f"{kind.__name__}.__call__{place}"
+
+
+def _agree_on_one(gradients_of: Gradients, losses: GivesColumns, columns: Mapping[str, Array]) -> bool:
+    """Whether a loss is the same for one sample, whose r and d [1] broadcast as [1, 1] do: it means no other thing."""
+    first = {name: values[:1] for name, values in columns.items()}
+    with np.errstate(all="ignore"):
+        as_columns = gradients_of(first)[1]
+        losses.as_columns = False
+        plain = gradients_of(first)[1]
+        losses.as_columns = True
+        pairs = [(np.asarray(a, np.float64), b) for a, b in zip(plain, as_columns, strict=True)]
+        return all(float(np.linalg.norm(a - b)) <= _TOLERANCE * float(np.linalg.norm(a)) for a, b in pairs)
+
+
+def coupling(gradients_of: Gradients, columns: Mapping[str, Array]) -> str | None:
     """Sees whether the gradient of up to 8 samples is a sum of what each half of them contributes.
 
     With other samples in the first half, in the second, in neither and in both, four gradients f(a, b) are had. Where
@@ -75,12 +145,12 @@ def check_samples_apart(gradients_of: Gradients, columns: Mapping[str, Array]) -
             normalisation, are in eval mode there.
         columns: The arrays of one minibatch, by name; [B, ...] each.
 
-    Raises:
-        AgentContractError: The sum is not zero; the usual cause and the way out are named.
+    Returns:
+        Where the sum is not zero, what is to be said about it: the usual cause and the way out; else None.
     """
     half = min(_NUM_SAMPLES, len(columns["reward"])) // 2
     if not half:
-        return
+        return None
     first = {name: values[: 2 * half] for name, values in columns.items()}
     with np.errstate(all="ignore"):  # a loss that is not finite is the trainer's to report
         scale = 4.0 * max(1.0, *(_largest(values) for values in (gradients_of(first)[0], first["reward"])))
@@ -96,12 +166,14 @@ def check_samples_apart(gradients_of: Gradients, columns: Mapping[str, Array]) -
             if not together <= _TOLERANCE * size:  # nor where one of them is no number
                 torn.append(index)
         if not torn:
-            return  # rounding and random numbers need not be told from the mistake
+            return None  # rounding and random numbers need not be told from the mistake
         again = gradients_of(plain)[1]
         turned = gradients_of({name: _turned(values, half) for name, values in plain.items()})[1]
-    for index in torn:
-        found = [one[index] for one in gradients]
-        _compare(found, again[index], turned[index], f" {index}" if len(again) > 1 else "", 2 * half)
+    told = (
+        _compare([one[i] for one in gradients], again[i], turned[i], f" {i}" if len(again) > 1 else "", 2 * half)
+        for i in torn
+    )
+    return next((one for one in told if one is not None), None)
 
 
 def check_is_a_mean(gradients_of: Gradients, columns: Mapping[str, Array]) -> None:
@@ -169,18 +241,20 @@ def _apart(columns: Mapping[str, Array], scale: float) -> tuple[dict[str, Array]
     return plain, other
 
 
-def _compare(found: Sequence[FloatArray], again: FloatArray, turned: FloatArray, which: str, num_samples: int) -> None:
-    """One loss."""
+def _compare(
+    found: Sequence[FloatArray], again: FloatArray, turned: FloatArray, which: str, num_samples: int
+) -> str | None:
+    """What is to be said about one loss."""
     together, size = _sum_of(found)
     unlike, rounding = (float(np.linalg.norm(one - np.asarray(found[0], np.float64))) for one in (again, turned))
     sound = np.isfinite([again, turned, *found]).all()
     if not sound or size == 0.0 or unlike > _TOLERANCE * size:
-        return  # among them losses that draw numbers of their own, of which no two calls get the same
+        return None  # among them losses that draw numbers of their own, of which no two calls get the same
     if rounding > _RANDOM * size:
         rounding = 0.0
     if together <= max(_TOLERANCE * size, _ROUNDING * rounding):
-        return
-    raise AgentContractError(
+        return None
+    return (
         f"samples influence each other in the loss{which} that __call__ returns: what some of {num_samples} contribute "
         f"to its gradient depends on the others, by {together / size:.2g} of its size. Usual cause: r and d have the "
         "shape [B], and Q-values of shape [B, 1] broadcast against them to [B, B]; drop the last axis first (q[:, 0]). "

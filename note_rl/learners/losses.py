@@ -63,6 +63,7 @@ class Losses:
     Attributes:
         num_optimizers: One for all groups, or one each; a single one follows the sum of all losses.
         at_sync: The groups that learn only in the steps that also move the targets.
+        as_columns: Whether the loss gets r and d as [B, 1]; else [B].
     """
 
     def __init__(self, agent: Any, num_groups: int, arithmetic: Arithmetic) -> None:
@@ -71,6 +72,7 @@ class Losses:
         self._arithmetic = arithmetic
         self._weighted = takes_weights(agent)
         self.num_optimizers = 1
+        self.as_columns = False
         self.at_sync: Sequence[int] = getattr(agent, "groups_at_sync", ())
         self._each_its_own = False  # whether the losses that were returned last are one per group
 
@@ -81,7 +83,7 @@ class Losses:
             AgentContractError: The agent returned something else than losses, or too many or too few, or it has none.
         """
         check_loss(type(self._agent))
-        arguments = [batch[name] for name in CALL_ARGUMENTS]
+        arguments = [self._argument(name, batch[name]) for name in CALL_ARGUMENTS]
         weights = batch.get("weights")
         batch_size: int = batch["reward"].shape[0]
         if self._weighted:
@@ -98,6 +100,9 @@ class Losses:
             f"__call__ returned {len(losses)} losses for {self._num_groups} parameter groups; "
             "give one each, or one in all"
         )
+
+    def _argument(self, name: str, values: Any) -> Any:
+        return values[:, None] if self.as_columns and name in ("reward", "terminated") else values
 
     def in_training(self, batch: Batch) -> tuple[list[Any], HandedOver]:
         """Returns the same, and what the agent has handed over meanwhile."""

@@ -40,7 +40,7 @@ from note_rl.learners.keras.variables import (
     named_variables,
     optimizer_slots,
 )
-from note_rl.learners.loss_checks import NORMALISED_APART, SamplesApart, check_is_a_mean, check_samples_apart
+from note_rl.learners.loss_checks import NORMALISED_APART, SamplesApart, check_is_a_mean
 from note_rl.learners.losses import Losses
 from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.peers import Peers
@@ -71,7 +71,7 @@ class KerasLearner:
         self._learned: tuple[int, dict[int, Array]] = (0, {})  # after how many changes, what variables hold
         self._optimizers: list[tuple[Any, list[Any]]] = []
         self._losses = Losses(agent, len(self.groups), TensorFlowArithmetic())
-        self._samples_apart = SamplesApart(agent)
+        self._samples_apart = SamplesApart(agent, self._losses)
         self._modes = Modes(agent, self.groups)
         self._call = TracedMethods(agent, self._modes)
         self._measurements = NoiseMeasurements(agent, self.groups, self._losses, self._modes)
@@ -217,13 +217,15 @@ class KerasLearner:
     def _check_samples_apart(self, sample: Sample) -> None:
         """Refuses losses in which samples influence each other, when it is time to look."""
         if self._samples_apart.due:
-            check_samples_apart(self._measurements.gradients_of, first_minibatch(sample))
-            if self._update.averages_over_replicas:
+            several = self._update.averages_over_replicas
+            self._samples_apart.check(self._measurements.gradients_of, first_minibatch(sample), alone=not several)
+            if several:
                 check_is_a_mean(self._measurements.gradients_of, first_minibatch(sample))
             self._samples_apart.passed()
 
     def loss_of(self, sample: Sample) -> FloatArray:
         """Returns the losses [K, G] of minibatches; see `Learner.loss_of`."""
+        self._check_samples_apart(sample)
         return self._measurements.losses_of(sample)
 
     def gradient_noise(self, sample: Sample, num_envs: int | None) -> tuple[list[NoiseMoments], int]:

@@ -25,7 +25,7 @@ from note_rl.learners.base import (
 )
 from note_rl.learners.batch_noise_scale import NoiseMoments
 from note_rl.learners.declarations import is_recurrent, updates_itself
-from note_rl.learners.loss_checks import NORMALISED_APART, SamplesApart, check_is_a_mean, check_samples_apart
+from note_rl.learners.loss_checks import NORMALISED_APART, SamplesApart, check_is_a_mean
 from note_rl.learners.losses import Losses, batch_attributes
 from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.peers import Peers
@@ -80,7 +80,7 @@ class PyTorchLearner:
         self.actor = Actor(agent, self._framework_act, mirrored=self.device.type == "cpu")
         self._optimizers: list[tuple[torch.optim.Optimizer, list[Tensor]]] = []
         self._losses = Losses(agent, len(self.groups), TorchArithmetic(self.device))
-        self._samples_apart = SamplesApart(agent)
+        self._samples_apart = SamplesApart(agent, self._losses)
         self._modes = Modes(agent, self.groups)
         self._measurements = NoiseMeasurements(agent, self.groups, self._losses, self._modes)
         self._steps = self._own_updates() if updates_itself(type(agent)) else self._gradient_steps()
@@ -247,14 +247,16 @@ class PyTorchLearner:
         """Refuses losses in which samples influence each other, when it is time to look."""
         if not self._samples_apart.due:
             return
+        alone = self._steps.peers.size == 1
         if not self._modes.couple_samples():
-            check_samples_apart(self._measurements.gradients_of, first_minibatch(sample))
-        if self._steps.peers.size > 1:
+            self._samples_apart.check(self._measurements.gradients_of, first_minibatch(sample), alone)
+        if not alone:
             check_is_a_mean(self._measurements.gradients_of, first_minibatch(sample))
         self._samples_apart.passed()
 
     def loss_of(self, sample: Sample) -> FloatArray:
         """Returns the losses [K, G] of minibatches; see `Learner.loss_of`."""
+        self._check_samples_apart(sample)
         return self._measurements.losses_of(sample)
 
     def gradient_noise(self, sample: Sample, num_envs: int | None) -> tuple[list[NoiseMoments], int]:

@@ -1,4 +1,9 @@
-"""A loss whose samples influence each other by accident is refused before it trains, in both frameworks."""
+"""A loss whose samples influence each other by accident is refused before it trains, or read as it was meant.
+
+In both frameworks.
+"""
+
+import logging
 
 import numpy as np
 import pytest
@@ -8,7 +13,7 @@ from note_rl.seeding import seed_everything
 from note_rl.types import Sample
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.networks import running_statistics, with_layers
-from tests.note_rl.samples import agent_with, ready, sample
+from tests.note_rl.samples import agent_with, part_of, ready, sample
 
 pytestmark = [pytest.mark.parametrize("framework", frameworks()), pytest.mark.usefixtures("eager_updates")]
 
@@ -29,20 +34,79 @@ def alike(batch_size=8):
     )
 
 
-@pytest.mark.parametrize("batch", [sample(1, 64), sample(2, 3), sample(2, 2), alike(), alike(5)])
-def test_values_of_shape_b_1_against_targets_of_shape_b(framework, batch):
+def mean_square_of(values, batch, k=0):
+    """Gradient along w of mean((w . s - values)^2) over minibatch k, sample by sample."""
+    w = np.array([1.0, 2.0])
+    rows = [2.0 * (w @ s - value) * s for s, value in zip(batch.obs[k], values, strict=True)]
+    return np.mean(rows, axis=0)[:, None]
+
+
+def warnings_of(caplog):
+    return [record.getMessage() for record in caplog.records if "broadcast" in record.getMessage()]
+
+
+@pytest.mark.parametrize("batch", [sample(1, 64), sample(1, 3), sample(1, 2), alike(), alike(5)])
+def test_a_loss_that_takes_r_for_a_column_gets_one(framework, batch, caplog):
     agent = agent_with(framework, lambda self, s, r, d: framework.mean((s @ self.w - r) ** 2))
-    with pytest.raises(AgentContractError, match=COUPLED):
-        ready(framework, agent).update(batch, {})
-    np.testing.assert_array_equal(framework.array(agent.w), [[1.0], [2.0]])
+    first = part_of(batch, 0)
+    with caplog.at_level(logging.WARNING):
+        update = ready(framework, agent).update(first, {})
+    values = first.obs[0] @ np.array([1.0, 2.0], np.float32)
+    assert update.loss[0, 0] == pytest.approx(np.square(values - first.reward[0]).mean(), rel=1e-5)
+    expected = np.array([[1.0], [2.0]]) - 0.1 * mean_square_of(first.reward[0], first)
+    np.testing.assert_allclose(framework.array(agent.w), expected, rtol=1e-5)
+    (said,) = warnings_of(caplog)
+    assert "Agent.__call__ (samples.py, line " in said
+    assert "drop the last axis of the values: q[:, 0]" in said
 
 
-def test_the_mistake_in_the_ends_alone(framework):
+def test_the_mistake_in_the_ends_alone(framework, caplog):
     def loss(self, s, r, d):
         return framework.mean((s @ self.w * (1.0 - d)) ** 2)
 
+    batch = sample(2)
+    with caplog.at_level(logging.WARNING):
+        update = ready(framework, agent_with(framework, loss)).update(part_of(batch, 0), {})
+    values = batch.obs[0] @ np.array([1.0, 2.0], np.float32) * (1.0 - batch.terminated[0])
+    assert update.loss[0, 0] == pytest.approx(np.square(values).mean(), rel=1e-5)
+    assert len(warnings_of(caplog)) == 1
+
+
+def test_one_that_is_right_gets_no_column_and_no_word(framework, caplog):
+    shapes = []
+
+    def loss(self, s, r, d):
+        shapes.append((len(r.shape), len(d.shape)))
+        return framework.mean(((s @ self.w)[:, 0] - r) ** 2)
+
+    with caplog.at_level(logging.WARNING):
+        ready(framework, agent_with(framework, loss)).update(sample(1), {})
+    assert set(shapes) == {(1, 1)}
+    assert not warnings_of(caplog)
+
+
+def test_the_losses_of_a_search_are_read_alike(framework):
+    """loss_of() before the first update sees the same mistake."""
+    batch = sample(1, 8)
+    agent = agent_with(framework, lambda self, s, r, d: framework.mean((s @ self.w - r) ** 2))
+    expected = np.square(batch.obs[0] @ np.array([1.0, 2.0], np.float32) - batch.reward[0]).mean()
+    assert ready(framework, agent).loss_of(batch)[0, 0] == pytest.approx(expected, rel=1e-5)
+
+
+STILL_COUPLED = {
+    "no column helps": lambda f, self, s, r, d: f.mean((s @ self.w - (s @ self.w)[:, 0] - r) ** 2),
+    "one is right": lambda f, self, s, r, d: f.mean((s @ self.w - r) ** 2) + f.mean(((s @ self.w)[:, 0] - r) ** 2),
+    "of another meaning": lambda f, self, s, r, d: f.mean((s @ self.w - r) ** 2) * len(r.shape),
+    "of another shape": lambda f, self, s, r, d: f.mean((s @ self.w - r) ** 2) + 0.0 * f.mean(r[:, None] @ r[None]),
+}
+
+
+@pytest.mark.parametrize("name", STILL_COUPLED)
+def test_what_a_column_does_not_mend_is_refused(framework, name):
+    agent = agent_with(framework, lambda *arguments: STILL_COUPLED[name](framework, *arguments))
     with pytest.raises(AgentContractError, match=COUPLED):
-        ready(framework, agent_with(framework, loss)).update(alike(), {})
+        ready(framework, agent).update(sample(1, 8), {})
+    np.testing.assert_array_equal(framework.array(agent.w), [[1.0], [2.0]])
 
 
 def test_the_loss_at_fault_is_named(framework):
