@@ -1,7 +1,9 @@
-"""A score that was changed in the storage is found by the curve beside it."""
+"""A score that was changed in the storage is found by the curve beside it, a value by what was drawn."""
 
+import json
 import math
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from tuner.results.records import RunRecord
 from tuner.study import StudyStore, summarise
 from tuner.study.score_checks import check_scores
 from tuner.study.storage.trial_records import read_records
-from tuner.trial.messages import Outcome
+from tuner.trial.messages import JsonDict, Outcome
 
 CURVE = ((0.5, 10.0), (1.0, 30.0))  # mixed: half its mean height, 20, and half its end, 30
 
@@ -69,6 +71,43 @@ def test_a_score_changed_in_the_storage_reaches_no_verdict(
         run_study(tmp_path, executor, metric=metric, num_test_seeds=3)
     assert executor.started == []
     with StudyStore(journal(tmp_path)) as store, pytest.raises(UserError, match="somebody has edited it"):
+        summarise(store, "study", tmp_path)
+
+
+def edited(folder: Path, stage: str, key: str, edit: Callable[[JsonDict], object]) -> None:
+    """Changes what stands under a key beside the first trial of a stage."""
+    path = folder / "studies.journal"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    studies = [line["study_name"] for line in lines if line["op_code"] == 0]
+    trials = [line for line in lines if line["op_code"] == 4]
+    number = [line["study_id"] for line in trials].index(studies.index(stage))
+    later = [line["user_attr"] for line in lines if line.get("trial_id") == number and "user_attr" in line]
+    (kept,) = [one for one in (trials[number].get("user_attrs", {}), *later) if key in one]
+    kept[key] = edit(kept[key])
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@pytest.mark.parametrize(
+    ("stage", "key", "edit", "said"),
+    [
+        ("study", "agent.gamma", lambda value: value - 1e-4, "agent.gamma is 0.99.*was drawn"),
+        ("study", "buffer.batch_size", lambda value: 2 * value, "buffer.batch_size is 32, and 16 was drawn"),
+        ("study", "optimizer.learning_rate", str, "optimizer.learning_rate is '.*was drawn"),
+        ("study/test", "optimizer.learning_rate", lambda value: 2 * value, "optimizer.learning_rate is .*the run has"),
+        (
+            *("study/test", "run", lambda run: {**run, "values": {**run["values"], "agent.gamma": 0.5}}),
+            r"agent.gamma is .*the run has 0\.5",
+        ),
+    ],
+)
+def test_a_value_changed_in_the_storage_is_shown_to_nobody(
+    tmp_path: Path, stage: str, key: str, edit: Callable[[Any], object], said: str
+) -> None:
+    run_study(tmp_path)
+    with StudyStore(journal(tmp_path)) as store:
+        summarise(store, "study", tmp_path)
+    edited(tmp_path, stage, key, edit)
+    with StudyStore(journal(tmp_path)) as store, pytest.raises(UserError, match=f"changed by hand.*{said}"):
         summarise(store, "study", tmp_path)
 
 

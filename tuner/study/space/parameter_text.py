@@ -15,7 +15,7 @@ def describe_values(described: Mapping[str, Any]) -> str:
     if "labels" in described:
         words = ", ".join(format_value(label) for label in described["labels"])
     else:
-        low, high = sorted(_to_value(described, described[end]) for end in ("low", "high"))
+        low, high = sorted(value_at(described, described[end]) for end in ("low", "high"))
         words = f"{format_value(low)} .. {format_value(high)}"
         spread = _spread(described)
         words += f" ({spread})" if spread else ""
@@ -34,8 +34,10 @@ def axis_kind(described: Mapping[str, Any]) -> str:
     return "log" if described["log"] or described["scale"] == POWER_OF_TWO else "linear"
 
 
-def _to_value(described: Mapping[str, Any], drawn: float) -> float:
-    """A point of the coordinate in the parameter's own units."""
+def value_at(described: Mapping[str, Any], drawn: Any) -> Any:
+    """A point of the coordinate in the parameter's own units: a number, or the label of a choice."""
+    if "labels" in described:
+        return drawn
     if described["scale"] == ONE_MINUS:
         return one_minus(drawn)
     return 2 ** int(drawn) if described["scale"] == POWER_OF_TWO else drawn

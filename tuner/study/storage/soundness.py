@@ -6,6 +6,7 @@ said; whoever works on with the study may rely on it.
 
 import hashlib
 import json
+import math
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ from tuner.config.kinds import conform, conform_all
 from tuner.errors import UserError
 from tuner.results.features import all_facts
 from tuner.study.optuna_internals import SCHEMA_VERSION, TABLES
+from tuner.study.space.coordinates import label_of
+from tuner.study.space.parameter_text import value_at
 from tuner.study.storage.retries import cause_of, is_connection_lost
 from tuner.support.names import is_folder_name
 from tuner.support.text_files import is_full, parse_json
@@ -168,10 +171,15 @@ def check_study(study: optuna.Study, address: str) -> None:
             if fact.stage is not None and fact.key_kept in kept:
                 conform(fact.key_kept, kept[fact.key_kept], fact.annotation)
                 fact.check(kept[fact.key_kept])
+        is_screened = "definition" in kept and "sweep_folder" not in kept and "/" not in name
         run = _JOB if "sweep_folder" in kept else _RUN_OF_STAGE if "/" in name else _RUN
         for trial in trials:
             with _named(f"trial {trial.number}"):
                 _check_trial(trial, run, len(directions), is_stage="/" in name)
+                if "/" in name:
+                    _check_shown(trial.user_attrs)
+                elif is_screened:
+                    _check_carried(trial, kept["definition"]["space"])
     except UserError as error:
         raise _damaged(f"study {name} in {address}", str(error)) from error
 
@@ -222,6 +230,30 @@ def _check_trial(trial: FrozenTrial, run: Mapping[str, str], num_objectives: int
     drawn = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
     if is_stage and not {"candidate", "seed"} <= drawn.keys():
         raise UserError("candidate or seed is missing")
+
+
+def _check_carried(trial: FrozenTrial, space: Mapping[str, JsonDict]) -> None:
+    """Compares the values that stand beside a trial with what was drawn; a share is of what may stand elsewhere."""
+    for name, described in space.items():
+        path = described["path"]
+        if described.get("of") or name not in trial.params or path not in trial.user_attrs:
+            continue
+        kept, expected = label_of(trial.user_attrs[path]), value_at(described, trial.params[name])
+        numbers = [one for one in (kept, expected) if isinstance(one, int | float) and not isinstance(one, bool)]
+        same = (
+            math.isclose(*numbers, rel_tol=1e-9)
+            if len(numbers) == 2
+            else (type(kept), kept) == (type(expected), expected)
+        )
+        if not same:
+            raise UserError(f"{path} is {kept!r}, and {expected!r} was drawn")
+
+
+def _check_shown(kept: JsonDict) -> None:
+    """Compares the values of a run of a later stage with those that stand beside it, for who looks into the storage."""
+    for path, value in kept["run"]["values"].items():
+        if kept.get(path, value) != value:
+            raise UserError(f"{path} is {kept[path]!r}, and the run has {value!r}")
 
 
 def _is_curve(kept: str) -> bool:
