@@ -24,7 +24,7 @@ from tuner.results.number_format import format_number, format_seconds
 from tuner.results.records import RunRecord
 from tuner.runs.build import build_trackers
 from tuner.runs.config_checks import resolve
-from tuner.study import StudyListener, StudyStopped
+from tuner.study import STOPPED, StudyListener, how_it_stopped
 from tuner.study.run_registry import Run
 from tuner.support.console import PlainConsole
 from tuner.support.interrupts import EXIT_INTERRUPTED
@@ -46,10 +46,14 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     console = PlainConsole()
     try:
         found = find(config, overrides, console)
-    except StudyStopped as stop:
+    except STOPPED as stop:
         typed = [word for word in overrides if not word.startswith("finder=")]
         again = escape(command_line(["tuner", "find", str(config.finder.kind), *typed]))
-        console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
+        console.print(
+            f"{how_it_stopped(stop)}:\n  [bold]{again}[/bold]",
+            highlight=False,
+            soft_wrap=True,
+        )
         return EXIT_INTERRUPTED
     for sentence in found.sentences:
         console.print(escape(sentence), highlight=False, soft_wrap=True)

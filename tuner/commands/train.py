@@ -274,7 +274,10 @@ def _recorded(
                 if isinstance(error, PeerError) and not diverged and (folder / CHECKPOINT_FILE).exists():
                     raise PeerError(f"{error}\n{_way_on(config, folder)}") from error
                 raise
-        recorder.finished(outcome)
+        try:
+            recorder.finished(outcome)
+        except KeyboardInterrupt:  # while trackers are closed, which say what they lack
+            raise KeyboardInterrupt(f"the run is complete, its trackers were not waited for: {folder}") from None
     return outcome
 
 

@@ -32,15 +32,16 @@ from tuner.runs.build import build_trackers
 from tuner.runs.config_checks import resolve
 from tuner.runs.functions import is_function
 from tuner.study import (
+    STOPPED,
     Listeners,
     StudyDefinition,
     StudyListener,
     StudyRunner,
-    StudyStopped,
     StudyStore,
     Winner,
     fill_dashboard,
     find_winner,
+    how_it_stopped,
     summarise,
 )
 from tuner.study.run_registry import Run
@@ -82,11 +83,15 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     told = _Told()
     try:
         result = tune(config, overrides, config_dir=typed_config_dir(), console=console, listener=told)
-    except StudyStopped as stop:
+    except STOPPED as stop:
         config_dir = typed_config_dir()
         options = () if config_dir is None else ("--config-dir", str(config_dir))
         again = escape(command_line(["tuner", "tune", *options, *typed_again(overrides)]))
-        console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
+        console.print(
+            f"{how_it_stopped(stop)}:\n  [bold]{again}[/bold]",
+            highlight=False,
+            soft_wrap=True,
+        )
         return EXIT_INTERRUPTED
     _show(result, str(config.storage.url), console, told.notes)
     if not told.started:

@@ -1,5 +1,7 @@
 """How a study can end without a result."""
 
+from typing import Final
+
 from tuner.errors import UserError
 from tuner.results.number_format import counted
 
@@ -14,6 +16,15 @@ class StudyStopped(Exception):  # noqa: N818 - nothing went wrong
     def __init__(self, num_open: int, reason: str = "") -> None:
         super().__init__(f"stopped{f' by {reason}' if reason else ''} with {counted(num_open, 'run')} under way")
         self.num_open = num_open
+
+
+STOPPED: Final = (StudyStopped, KeyboardInterrupt)
+"""What ends a study that was asked to stop; the second one, if asked again while its trackers are closed."""
+
+
+def how_it_stopped(stop: BaseException) -> str:
+    """What is said of one of these."""
+    return f"{str(stop) or 'stopped'}; the same command goes on"
 
 
 class StudyError(UserError):

@@ -24,7 +24,7 @@ from tuner.executors.preload import Preload
 from tuner.reporting.page import write_page
 from tuner.results.insights.failures import failed_runs
 from tuner.results.records import StudySummary
-from tuner.study import StudyStopped, StudyStore, fill_dashboard, home_of, summarise
+from tuner.study import STOPPED, StudyStore, fill_dashboard, home_of, how_it_stopped, summarise
 from tuner.study.guard import further_trials
 from tuner.study.sweep.kept_inputs import InputsListener, what_is_kept
 from tuner.study.sweep.study_choice import named_study, unnamed_study
@@ -67,8 +67,8 @@ def run_sweep(app: HydraApp, node: Mapping[str, Any], arguments: Sequence[str]) 
     configure_log(app.config.hydra.hydra_logging, app.config.hydra.verbose)
     try:
         return _run(plan_sweep(app, translate(node), arguments))
-    except StudyStopped as stop:
-        _log.info("%s; the same command goes on", stop)
+    except STOPPED as stop:
+        _log.info("%s", how_it_stopped(stop))
         raise SystemExit(EXIT_INTERRUPTED) from None
     except UserError as error:
         raise SweepRefusedError(in_own_words(str(error))) from error

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 
 from note_rl.errors import PeerError
 from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
-from tests.tuner.command_line import CommandLine
+from tests.tuner.command_line import CommandLine, Interrupting
 from tests.tuner.runs.reporters import evaluations, overrides
 from tuner.runs.checkpoints import Checkpoint
 from tuner.runs.recorder import RunRecorder
@@ -91,6 +92,34 @@ def test_a_second_ctrl_c_ends_a_run_at_once_and_is_no_crash(
     assert tuner("train", "resume=mine", "tracker=jsonl").status == 0
     assert tuner("train", *overrides("dqn", "torch"), "hydra.run.dir=straight").status == 0
     assert evaluations(tuner.folder / "mine") == evaluations(tuner.folder / "straight")
+
+
+class ImpatientlyClosed(Interrupting):
+    """A tracker that takes so long to close that Ctrl-C is pressed."""
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_ctrl_c_while_trackers_are_closed_says_what_there_is(tuner: CommandLine) -> None:
+    closing = f"+tracker.slow={{_target_: {__name__}.ImpatientlyClosed, after_steps: 1000000}}"
+    answer = tuner("train", *overrides("dqn", "torch"), closing)
+    said = "the run is complete, its trackers were not waited for: mine"
+    assert (answer.status, answer.errors.strip()) == (130, said)
+    assert ended(tuner.folder / "mine")[0] == "complete"
+
+
+@pytest.mark.parametrize("command", [("tune", "agent=synthetic"), ("find", "lr", "agent=dqn")])
+def test_ctrl_c_while_the_trackers_of_a_study_are_closed_says_how_it_goes_on(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    def stopped(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"tuner.commands.{command[0]}.{command[0]}", stopped)
+    answer = tuner(*command, "tracker=jsonl")
+    assert (answer.status, answer.errors) == (130, "")
+    assert f"stopped; the same command goes on:\n  tuner {' '.join(command)} tracker=jsonl" in answer.output
 
 
 def test_a_second_ctrl_c_waits_for_the_checkpoint_that_the_first_asked_for(

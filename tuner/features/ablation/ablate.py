@@ -37,13 +37,14 @@ from tuner.results.number_format import counted, format_value, join_words
 from tuner.runs.build import build_trackers
 from tuner.runs.config_checks import checked_run, resolve
 from tuner.study import (
+    STOPPED,
     Listeners,
     StudyDefinition,
     StudyListener,
-    StudyStopped,
     StudyStore,
     Winner,
     find_winner,
+    how_it_stopped,
     own_home,
     summarise,
 )
@@ -85,10 +86,14 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     console.print(escape(_plan_of(subject)), soft_wrap=True)
     try:
         ablation = _measure(subject, resolve(config), console)
-    except StudyStopped as stop:
+    except STOPPED as stop:
         typed = [word for word in overrides if not word.startswith("study.name=")]
         again = escape(command_line(["tuner", "ablate", subject.definition.name, *typed]))
-        console.print(f"{stop}; the same command goes on:\n  [bold]{again}[/bold]", highlight=False, soft_wrap=True)
+        console.print(
+            f"{how_it_stopped(stop)}:\n  [bold]{again}[/bold]",
+            highlight=False,
+            soft_wrap=True,
+        )
         return EXIT_INTERRUPTED
     console.print(AblationTable(ablation))
     for sentence in sentences(ablation):
