@@ -45,10 +45,14 @@ class RL(Agent):
       what action() answered when it acted as `self.behaviour` [B, T, A];
     - where the environment tells which actions it allows, `self.action_mask` and `self.next_action_mask` [B, A] are 1
       for those that it allowed in s and in next_s, else 0; elsewhere they are None. Acting heeds them by itself;
+    - with "importance_ratio" in `batch_attributes`, a loss of probabilities may learn from `EpsGreedyQPolicy`:
+      `self.importance_ratio` [B] is pi_old(a|s) / mu(a|s) of its own probabilities and of the policy that chose, and
+      `self.log_prob_old` is that of pi_old. Under `SoftmaxPolicy` it is None;
     - optionally `self.prioritized_replay.update(TD)` or `.update(TD, ratio)` inside `__call__`: hands errors [B] (and
       probability ratios [B]) over, from which prioritized replay takes its priorities;
     - optionally `self.couples_samples = True`, where samples of a batch influence each other's loss on purpose: a loss
-      for which they do is refused otherwise, as it is usually [B] against [B, 1];
+      for which they do is refused otherwise, as it is usually [B] against [B, 1]. Where that is r and d against
+      values of shape [B, 1] and nothing else, they are given as [B, 1], which is logged once;
     - optionally `reward(self, s, a, next_s)`: the learned reward [B] (IRL=True), with demonstrations at hand in
       `__call__` as `self.expert_obs` and `self.expert_action`;
     - with several agents (MARL=True) `action(self, s, i)` of agent i;

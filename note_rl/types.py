@@ -29,8 +29,8 @@ class Steps:
         ended: The episode ended here, by the task or by a time limit. [T, E] bool
         log_prob: log-probability of the action under the policy that chose it, where it has one. [T, E] float32
         extras: Further arrays per transition that are kept beside these: `achieved_goal` of next_obs, `behaviour`, what
-            action() answered, and where the environment tells it `action_mask`, the actions that it allowed, and
-            `next_action_mask`, those that it allows next. [T, E, ...]
+            action() answered, `importance_ratio` (see IMPORTANCE_RATIO), and where the environment tells it
+            `action_mask`, the actions that it allowed, and `next_action_mask`, those that it allows next. [T, E, ...]
 
     With several agents, an axis for them follows E everywhere but in `ended`.
     """
@@ -58,6 +58,8 @@ STEP_COLUMNS = _always_there(Steps)
 """The arrays of steps that there always are, in their order: obs to ended."""
 BEHAVIOUR = "behaviour"
 """The extra that holds what the agent's action() answered when it acted: the whole distribution of its actions."""
+IMPORTANCE_RATIO = "importance_ratio"
+"""The extra that holds how much likelier the agent's own probabilities made an action than the policy that chose it."""
 ACTION_MASK = "action_mask"
 """The extra, and the key of an environment's info, that holds which actions are allowed; [..., A] bool."""
 NEXT_ACTION_MASK = "next_action_mask"

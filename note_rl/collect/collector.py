@@ -1,6 +1,6 @@
 """Collecting experience in this process."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from note_rl.errors import CheckpointError
 from note_rl.learners.recurrence import RecurrentState
 from note_rl.policy import Policy
 from note_rl.settings import Settings
-from note_rl.types import Array, Episode, FloatArray, Steps, nested, under
+from note_rl.types import BEHAVIOUR, IMPORTANCE_RATIO, Array, Episode, FloatArray, Steps, nested, under
 
 _WAITS = "what comes next waits for the end of one: train_freq (buffer.train_freq) says after how many steps to learn"
 
@@ -29,7 +29,8 @@ class Collector(Collecting):
         policy: Chooses actions.
         rng: All randomness of exploration.
         frame_stack: Frames that are shown to the agent together; what is collected holds each of them once.
-        keep_answers: Whether what the agent answers is collected, too, as the extra `behaviour`.
+        reads: What the agent's loss reads besides (`Declared.batch_attributes`). With `behaviour` among it, what the
+            agent answers is collected, too; with `importance_ratio`, how likely that makes what was chosen.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class Collector(Collecting):
         policy: Policy,
         rng: np.random.Generator,
         frame_stack: int = 1,
-        keep_answers: bool = False,
+        reads: Sequence[str] = (),
     ) -> None:
         self.envs = envs
         self.policy = policy
@@ -48,7 +49,8 @@ class Collector(Collecting):
         self.goal_layout = envs.goal_layout
         policy.bind(envs.action_space, len(envs))
         self._frames = FrameStack(frame_stack)
-        self._keep_answers = keep_answers
+        self._keep_answers = BEHAVIOUR in reads
+        self._keep_importance = IMPORTANCE_RATIO in reads
         self._recurrent = RecurrentState()
         self._rows = Rows(len(envs))
         self._starts = np.ones(len(envs), np.bool_)  # where the next step is the first of an episode
@@ -77,6 +79,7 @@ class Collector(Collecting):
         answers_to = answers_of(act, self._recurrent)
         episodes: list[Episode] = []
         while len(rows) < num_steps if num_steps is not None else not (episodes and len(rows)):
+            check_finite(envs.name, envs.obs)  # before products with it, of which NumPy would warn
             scores = answers_to(self._frames.show(envs.obs, self._starts), self._starts)
             if not self._answers_seen:
                 check_answers(scores, self.num_envs, policy, envs.action_space)
@@ -87,10 +90,13 @@ class Collector(Collecting):
             action = policy.select(scores, self.rng)
             if mask is not None:
                 check_allowed(action, mask, policy)
-            log_prob = policy.log_prob(scores, action)
+            if self._keep_importance:
+                log_prob, importance = policy.likelihoods(scores, action)
+            else:
+                log_prob, importance = policy.log_prob(scores, action), None
             obs, reward, next_obs, terminated, ended = envs.step(policy.for_env(action))
             answers = scores if self._keep_answers else None
-            further = (envs.achieved_goal, answers, mask, envs.next_action_mask)
+            further = (envs.achieved_goal, answers, importance, mask, envs.next_action_mask)
             row = (obs, action, reward, next_obs, terminated, ended, log_prob, *further)
             rows.add(row, envs.alive)
             self._earned.append(envs.counted)
@@ -105,7 +111,6 @@ class Collector(Collecting):
                 policy.reset(np.flatnonzero(self._starts))
         self._settle()
         steps = rows.take()
-        check_finite(envs.name, steps.obs)
         say_if_rounded(envs.name, steps.obs)
         check_finite(envs.name, steps.next_obs)
         check_rewards(envs.name, steps.reward)  # in single precision

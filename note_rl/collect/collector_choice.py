@@ -14,7 +14,6 @@ from note_rl.errors import EnvironmentMismatchError
 from note_rl.policy import Policy
 from note_rl.settings import Settings
 from note_rl.settings.workers import WorkerSettings
-from note_rl.types import BEHAVIOUR
 
 
 def make_collector(agent: Any, settings: Settings, policy: Policy, seed: int, rng: np.random.Generator) -> Collecting:
@@ -37,7 +36,7 @@ def make_collector(agent: Any, settings: Settings, policy: Policy, seed: int, rn
         env = joint_environments(env, getattr(agent, "reward_done_func_ma", None))
     assert not isinstance(settings.num_envs, str), "settled by the agent"
     envs = training_environments(env, settings.num_envs, seed)
-    return Collector(envs, policy, rng, settings.experience.frame_stack, BEHAVIOUR in agent.batch_attributes)
+    return Collector(envs, policy, rng, settings.experience.frame_stack, agent.batch_attributes)
 
 
 def same_environments(former: Settings, new: Settings) -> bool:

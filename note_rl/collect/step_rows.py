@@ -2,13 +2,20 @@
 
 import numpy as np
 
-from note_rl.types import ACTION_MASK, BEHAVIOUR, NEXT_ACTION_MASK, STEP_COLUMNS, Array, BoolArray, Steps
+from note_rl.types import (
+    ACTION_MASK,
+    BEHAVIOUR,
+    IMPORTANCE_RATIO,
+    NEXT_ACTION_MASK,
+    STEP_COLUMNS,
+    Array,
+    BoolArray,
+    Steps,
+)
 
 # The columns of steps in their order (`STEP_COLUMNS`), log_prob, and those of `_EXTRAS`: [E, ...] each
-Row = tuple[
-    Array, Array, Array, Array, Array, Array, Array | None, Array | None, Array | None, Array | None, Array | None
-]
-_EXTRAS = ("achieved_goal", BEHAVIOUR, ACTION_MASK, NEXT_ACTION_MASK)
+Row = tuple[Array | None, ...]
+_EXTRAS = ("achieved_goal", BEHAVIOUR, IMPORTANCE_RATIO, ACTION_MASK, NEXT_ACTION_MASK)
 
 
 class Rows:
@@ -78,8 +85,9 @@ def _as_steps(columns: list[Array | None]) -> Steps:
     always = (column for column in columns[: len(STEP_COLUMNS)] if column is not None)
     log_prob, *further = columns[len(STEP_COLUMNS) :]
     extras = {name: column for name, column in zip(_EXTRAS, further, strict=True) if column is not None}
-    if BEHAVIOUR in extras:
-        extras[BEHAVIOUR] = extras[BEHAVIOUR].astype(np.float32)
+    for name in (BEHAVIOUR, IMPORTANCE_RATIO):
+        if name in extras:
+            extras[name] = extras[name].astype(np.float32)
     return Steps(
         **dict(zip(STEP_COLUMNS, always, strict=True)),
         log_prob=None if log_prob is None else log_prob.astype(np.float32),

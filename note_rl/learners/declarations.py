@@ -4,6 +4,7 @@ Nobody reads an agent's code to find out what it is. Where a class says nothing,
 rollouts), and what does not fit then shows when its loss is first asked for.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -12,13 +13,15 @@ from typing import Any, ClassVar, Literal, get_args
 from gymnasium import spaces
 
 from note_rl.environments import Env, bounded_actions, num_discrete_actions
-from note_rl.errors import AgentContractError
+from note_rl.errors import AgentContractError, say_once
 from note_rl.policy import Policy
 from note_rl.settings import ReplaySettings, RolloutSettings, SequenceSettings, Settings
 from note_rl.settings.fields import named
 from note_rl.settings.switch_names import HER, MARL, PPO, PR, SEQUENCES, TARGET_KL, TRL
-from note_rl.types import ACTION_MASK, BEHAVIOUR, NEXT_ACTION_MASK, Array
+from note_rl.types import ACTION_MASK, BEHAVIOUR, IMPORTANCE_RATIO, NEXT_ACTION_MASK, Array
 from note_rl.wording import Part, Sentence, choice
+
+_log = logging.getLogger(__name__)
 
 ActionKind = Literal["discrete", "multi_discrete", "multi_binary", "continuous", "bounded"]
 Framework = Literal["keras", "torch", "none"]
@@ -53,6 +56,8 @@ class Declared:
         groups_at_sync: Parameter groups that learn only in the steps that also move the targets.
         action_mask, next_action_mask: While its loss is evaluated, 1 where an action was allowed in the observations of
             the minibatch and in those that followed, else 0, [B, A]; None: the environment does not tell, and all are.
+        importance_ratio: While its loss is evaluated, pi(a|s) / mu(a|s) of the agent's own policy pi and the policy mu
+            that chose, when it chose, [B]; None: that drew from pi. A class that declares it weighs by it.
     """
 
     framework: ClassVar[Framework] = "none"
@@ -72,6 +77,7 @@ class Declared:
     groups_at_sync: Sequence[int] = ()
     action_mask: Any = None
     next_action_mask: Any = None
+    importance_ratio: Any = None
 
     def initial_state(self, num_envs: int) -> Mapping[str, Array]:
         """Returns the state in which episodes begin. An agent that defines this method is recurrent.
@@ -168,13 +174,14 @@ _SAMPLED = Sentence("use {}, or {} where actions are numbers", choice("SoftmaxPo
 _ADVANTAGES = BatchAttribute(Sentence("{} and an agent that has value(s)", _ROLLOUTS), _from_rollouts)
 _EXPERT = BatchAttribute(Sentence("comes with {}", named(ReplaySettings, "expert").at("...")), _from_an_expert)
 
+_LOG_PROB_OLD = "log_prob_old"
 _MASK = BatchAttribute(
     "comes with environments that tell which actions they allow, and is None elsewhere", lambda settings: True
 )
 
 BATCH_ATTRIBUTES: Mapping[str, BatchAttribute] = {
     "discount": BatchAttribute("comes with every minibatch", lambda settings: True),
-    "log_prob_old": BatchAttribute(
+    _LOG_PROB_OLD: BatchAttribute(
         Sentence("{} and a policy that knows how likely its actions were: {}", _ROLLOUTS, _SAMPLED),
         _with_likelihoods,
     ),
@@ -184,6 +191,9 @@ BATCH_ATTRIBUTES: Mapping[str, BatchAttribute] = {
             *(_SAMPLED, HER, TRL, MARL),
         ),
         _with_behaviour,
+    ),
+    IMPORTANCE_RATIO: BatchAttribute(
+        Sentence("comes with {}, and is None elsewhere", choice("EpsGreedyQPolicy")), lambda settings: True
     ),
     ACTION_MASK: _MASK,
     NEXT_ACTION_MASK: _MASK,
@@ -245,23 +255,40 @@ def check_settings(kind: type[Declared], settings: Settings) -> None:
             "self.ended [B, T], and declare that as batch_attributes = ('ended',); else {}",
             *(SEQUENCES.at(True), kind.__name__, SEQUENCES.leave_out()),
         )
+    weighs = _weighs(kind, settings)
     for name in kind.batch_attributes:
         attribute = BATCH_ATTRIBUTES[name]
-        if not attribute.is_offered(settings):
+        if not attribute.is_offered(settings) and not (weighs and name == _LOG_PROB_OLD and _from_rollouts(settings)):
             raise AgentContractError("the loss of {} reads {}, which {}", kind.__name__, name, attribute.comes_with)
     if updates_itself(kind):
         _check_signals(kind, settings)
     target_kl = getattr(settings.experience, "target_kl", None)
-    if target_kl is not None and kind.batch_attributes and "log_prob_old" not in kind.batch_attributes:
+    if target_kl is not None and kind.batch_attributes and _LOG_PROB_OLD not in kind.batch_attributes:
         raise AgentContractError(
             "{} ends epochs by how far the policy has moved from the one that collected, which {} does not compare "
             "with its own: {}",
             *(TARGET_KL.at(target_kl), kind.__name__, TARGET_KL.leave_out()),
         )
-    if kind.on_policy and not _with_likelihoods(settings):
+    if kind.on_policy and not weighs and not _with_likelihoods(settings):
         raise AgentContractError(
             "{} learns from what its own policy chose, and {} chooses in another way: {}",
             *(kind.__name__, type(settings.policy).__name__, _SAMPLED),
+        )
+
+
+def _weighs(kind: type[Declared], settings: Settings) -> bool:
+    """Whether a loss weighs what a policy chose that does not draw from the agent's probabilities."""
+    return IMPORTANCE_RATIO in kind.batch_attributes and settings.policy.tells_importance
+
+
+def say_if_weighed(kind: type[Declared], settings: Settings) -> None:
+    """Logs once that an agent learns from what another policy than its own chooses."""
+    if _weighs(kind, settings):
+        say_once(
+            _log,
+            "{} learns probabilities, and {} chooses by others: every step is weighed by how much likelier the learned "
+            "ones make it, and such gradients scatter more than those of {}, which draws from the learned ones",
+            *(kind.__name__, type(settings.policy).__name__, choice("SoftmaxPolicy")),
         )
 
 

@@ -21,11 +21,13 @@ class TrainingBatch:
 
     `obs`, `action`, `reward`, `next_obs`, `terminated` and `discount` are always there, [B, ...] each; what else there
     may be stands in `note_rl.learners.declarations.BATCH_ATTRIBUTES`, such as `advantage`. `action_mask` and
-    `next_action_mask` [B, A] are None where the environment does not tell which actions it allows.
+    `next_action_mask` [B, A] are None where the environment does not tell which actions it allows, `importance_ratio`
+    [B] where actions were drawn from the agent's own probabilities.
     """
 
     action_mask: Any = None
     next_action_mask: Any = None
+    importance_ratio: Any = None
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
         vars(self).update(columns)

@@ -14,9 +14,12 @@ class Policy(ABC):
 
     Attributes:
         chooses_several: Whether it can make several choices at once, as MultiDiscrete actions ask for.
+        tells_importance: Whether it chooses otherwise than by the agent's probabilities, but any action with a
+            probability above 0, so that a loss can weigh what it chose; see `likelihoods`.
     """
 
     chooses_several = False
+    tells_importance: bool = False
 
     def __init__(self) -> None:
         self._generator: np.random.Generator | None = None
@@ -63,6 +66,15 @@ class Policy(ABC):
     def log_prob(self, scores: FloatArray, action: Array) -> FloatArray | None:
         """Log-probability (or density) [E] of having chosen `action`, or None where the policy does not define one."""
         return None
+
+    def likelihoods(self, scores: FloatArray, action: Array) -> tuple[FloatArray | None, FloatArray | None]:
+        """How likely `action` was, for a loss that reads `importance_ratio`.
+
+        Returns:
+            log mu(a|s) [E] of this policy mu, as `log_prob` tells it elsewhere, and pi(a|s) / mu(a|s) [E], where the
+            scores are probabilities pi of the agent; None for the ratio where actions are drawn from these.
+        """
+        return self.log_prob(scores, action), None
 
     def for_env(self, action: Array) -> Array:
         """What the environments are given where select() chose `action`; the same, unless it has to be clipped."""

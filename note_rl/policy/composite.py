@@ -80,9 +80,18 @@ class PolicyPerEnvironment(_Several):
 
     def log_prob(self, scores: FloatArray, action: Array) -> FloatArray | None:
         """[E], or None where one of them has none."""
-        parts = [p.log_prob(scores[i : i + 1], action[i : i + 1]) for i, p in enumerate(self.policies)]
-        known = [part for part in parts if part is not None]
-        return np.concatenate(known) if len(known) == len(parts) else None
+        return _together([p.log_prob(scores[i : i + 1], action[i : i + 1]) for i, p in enumerate(self.policies)])
+
+    @property
+    def tells_importance(self) -> bool:  # type: ignore[override]  # of others it is a constant
+        """Whether all of them do."""
+        return all(policy.tells_importance for policy in self.policies)
+
+    def likelihoods(self, scores: FloatArray, action: Array) -> tuple[FloatArray | None, FloatArray | None]:
+        """[E] each, None where one of them has none."""
+        pairs = [p.likelihoods(scores[i : i + 1], action[i : i + 1]) for i, p in enumerate(self.policies)]
+        log_probs, ratios = zip(*pairs, strict=True)
+        return _together(log_probs), _together(ratios)
 
     def for_env(self, action: Array) -> Array:
         """[E] or [E, A]."""
@@ -138,6 +147,11 @@ class PolicyPerAgent(_Several):
         """Told to each."""
         for policy in self.policies:
             policy.reset(env_indices)
+
+
+def _together(parts: Sequence[FloatArray | None]) -> FloatArray | None:
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if len(known) == len(parts) else None
 
 
 def _split(joint: Any) -> list[Any]:

@@ -11,7 +11,7 @@ from note_rl.errors import AgentContractError, EnvironmentMismatchError, Setting
 from note_rl.policy.base import Policy
 from note_rl.policy.sampling import SMALLEST, OneOfEach, Switches, sample_cumulative, sample_rows
 from note_rl.support.value_kinds import Number
-from note_rl.types import Array, BoolArray, FloatArray, IntArray
+from note_rl.types import IMPORTANCE_RATIO, Array, BoolArray, FloatArray, IntArray
 from note_rl.wording import as_setting, choice, out_of_range
 
 ClipRange = tuple[float, float]
@@ -123,6 +123,8 @@ class GreedyQPolicy(DiscretePolicy):
 class EpsGreedyQPolicy(DiscretePolicy):
     """With probability `eps` any action, each equally likely; else the one of the highest value.
 
+    A loss that weighs what was chosen, such as PPO's, can learn probabilities from it (`likelihoods`), if eps > 0.
+
     Args:
         eps: The probability.
         epsilon: The same, as one of the manuals calls it.
@@ -136,9 +138,32 @@ class EpsGreedyQPolicy(DiscretePolicy):
         check_probability(eps=eps)
         self.eps = eps
 
+    @property
+    def tells_importance(self) -> bool:  # type: ignore[override]  # of others it is a constant
+        """Whether it can choose any action."""
+        return self.eps > 0.0
+
     def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
         """Actions [E]."""
         return with_random_rows(self.greedy(scores), self.eps, scores, rng)
+
+    def likelihoods(self, scores: FloatArray, action: Array) -> tuple[FloatArray | None, FloatArray | None]:
+        """Returns log mu(a|s) and pi(a|s) / mu(a|s), [E] each, for probabilities pi [E, A].
+
+        mu(a|s) is eps / N, of N actions that are allowed, and 1 - eps more for the likeliest. Scores that are no
+        probabilities are refused.
+        """
+        allowed = scores > -np.inf
+        probabilities = np.where(allowed, scores, 0.0)
+        total = probabilities.sum(axis=-1, keepdims=True)
+        if probabilities.min() < 0.0 or (allowed.all() and abs(float(total.flat[0]) - 1.0) > 1e-3):
+            raise AgentContractError(
+                f"a loss that reads {IMPORTANCE_RATIO} needs probabilities, but action() returned scores that do not "
+                f"sum to 1 (first row: {np.round(scores[0], 3).tolist()}); end it with a softmax"
+            )
+        mu = self.eps / np.count_nonzero(allowed, axis=-1) + (1.0 - self.eps) * (action == self.greedy(scores))
+        chosen = np.take_along_axis(probabilities / np.maximum(total, SMALLEST), action[..., None], axis=-1)[..., 0]
+        return np.log(mu), np.maximum(chosen, SMALLEST) / mu
 
 
 class AdaptiveEpsGreedyPolicy(DiscretePolicy):

@@ -8,7 +8,7 @@ from note_rl.replay.frame_ring import FrameRing
 from note_rl.replay.returns import generalised_advantage, standardise
 from note_rl.replay.ring import flat, gathered
 from note_rl.settings.replay_choices import RolloutPriority
-from note_rl.types import STEP_COLUMNS, Array, BoolArray, FloatArray, IntArray, Sample, Steps
+from note_rl.types import IMPORTANCE_RATIO, STEP_COLUMNS, Array, BoolArray, FloatArray, IntArray, Sample, Steps
 
 ValueFunction = Callable[[Array], FloatArray]
 RewardFunction = Callable[[Array, Array, Array], FloatArray]
@@ -34,6 +34,8 @@ class Rollout:
         self._frames = frames
         if steps.log_prob is not None:
             self._extras["log_prob_old"] = flat(steps.log_prob)
+            if IMPORTANCE_RATIO in self._extras:  # log pi = log mu + log(pi / mu)
+                self._extras["log_prob_old"] = self._extras["log_prob_old"] + np.log(self._extras[IMPORTANCE_RATIO])
 
     def __len__(self) -> int:
         """T * E."""

@@ -16,7 +16,7 @@ from note_rl.distributed.rank_messages import Ranks
 from note_rl.environments import EnvLike
 from note_rl.environments.frames import check_frame_stack
 from note_rl.errors import SettingsError
-from note_rl.learners.declarations import Declared, check_settings, updates_itself
+from note_rl.learners.declarations import Declared, check_settings, say_if_weighed, updates_itself
 from note_rl.learners.peers import Alone
 from note_rl.learners.step_way import StepWay
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings
@@ -181,6 +181,7 @@ class Trainable(Declared, Persistent):
     def _ready_trainer(self, optimizer: Any, options: TrainOptions) -> Trainer:
         """The trainer of an earlier call, or a new one that takes over what was restored or counted before."""
         check_settings(type(self), self.settings)
+        say_if_weighed(type(self), self.settings)
         settings = self._settings_for(options)
         if optimizer is None:
             optimizer = self._last_optimizer()

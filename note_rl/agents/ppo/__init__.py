@@ -10,10 +10,20 @@ from note_rl.support.value_kinds import POSITIVE
 class PPOSettings(ActorCriticSettings):
     """Clipped policy gradient with generalised advantages, for actions of all kinds.
 
-    Acts with `SoftmaxPolicy` where it chooses, with `GaussianPolicy` where actions are numbers.
+    Acts with `SoftmaxPolicy` where it chooses, with `GaussianPolicy` where actions are numbers. Under
+    `EpsGreedyQPolicy` another policy mu acts than the policy pi that is learned. The objective is then the decoupled
+    one of Hilton et al. 2022 (https://arxiv.org/abs/2110.00641): pi_old / mu weighs each step, as an expectation over
+    mu is to become one over pi_old, and what is clipped is pi / pi_old. Values and advantages are those of mu, so that
+    what is maximised tells how much pi gains on mu in the states that mu visits.
     """
 
-    batch_attributes: ClassVar[tuple[str, ...]] = ("log_prob_old", "advantage", "return_", "value_old")
+    batch_attributes: ClassVar[tuple[str, ...]] = (
+        "log_prob_old",
+        "advantage",
+        "return_",
+        "value_old",
+        "importance_ratio",
+    )
 
     clip: float = setting(
         default=0.2,

@@ -11,11 +11,17 @@ class PPO(PPOSettings, ActorCritic):
     traceable = True
 
     def __call__(self, s: Tensor, a: Tensor, next_s: Tensor, r: Tensor, d: Tensor) -> Tensor:
-        """Loss [B]: clipped surrogate (eq. 7), squared value error, minus the entropy bonus (eq. 9)."""
+        """Loss [B]: clipped surrogate (eq. 7), squared value error, minus the entropy bonus (eq. 9).
+
+        The surrogate is weighed, and so is the divergence that is reported, where another policy has chosen.
+        """
         log_prob, entropy, value = self.log_prob_entropy_and_value(s, a)
         ratio = (log_prob - self.log_prob_old).exp()
         clipped = ratio.clamp(1.0 - self.clip, 1.0 + self.clip)
         surrogate = torch.minimum(ratio * self.advantage, clipped * self.advantage)
+        if self.importance_ratio is not None:
+            surrogate = self.importance_ratio * surrogate
+            self.report(approx_kl=self.importance_ratio * (ratio - 1.0 - ratio.log()))
         value_error = self._value_error(value)
         self.prioritized_replay.update(value_error.detach().sqrt(), ratio.detach())
         self.report(entropy=entropy, clip_fraction=clipped != ratio, value_loss=value_error)

@@ -9,7 +9,7 @@ from note_rl.collect.workers.worker_messages import WorkerConfig
 from note_rl.collect.workers.worker_pickling import pickled, pickled_environments, pickled_policy, pickled_recipe
 from note_rl.policy import Policy
 from note_rl.settings import Settings
-from note_rl.types import BEHAVIOUR, Array, under
+from note_rl.types import Array, under
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class WorkerPlan:
                 environments=pickled_environments(self.agent.env, places),
                 policy=pickled_policy(policy, places),
                 frame_stack=self.settings.experience.frame_stack,
-                keep_answers=BEHAVIOUR in self.agent.batch_attributes,
+                reads=self.agent.batch_attributes,
                 multi_agent=multi_agent,
                 agent=recipe,
                 reward_done=function,

@@ -54,9 +54,7 @@ class Worker:
         self._act = PolicyRunner[ActingLearner](answers, ObservationNormaliser(), config.multi_agent)
         self._rng = generator(config.seed, "exploration", config.number)
         policy = pickle.loads(config.policy)
-        self._collector = Collector(
-            _environments(config, agent), policy, self._rng, config.frame_stack, config.keep_answers
-        )
+        self._collector = Collector(_environments(config, agent), policy, self._rng, config.frame_stack, config.reads)
         self._segment: Segment | None = None
         self.exact = self._set_state(config.state) if config.state else True
 

@@ -27,7 +27,7 @@ class WorkerConfig:
         environments: A list of its environments, or what makes them.
         policy: How to explore there.
         frame_stack: Frames shown together.
-        keep_answers: Whether what the agent answers is collected, too.
+        reads: What the agent's loss reads besides; see `Collector`.
         multi_agent: Whether several agents share each environment.
         agent: The `Recipe` by which the agent is made again; None: it is not needed.
         reward_done: Under `multi_agent`, reward_done_func_ma; None: the agent's, if there is one.
@@ -44,7 +44,7 @@ class WorkerConfig:
     environments: bytes
     policy: bytes
     frame_stack: int
-    keep_answers: bool
+    reads: Sequence[str]
     multi_agent: bool
     agent: bytes | None
     reward_done: bytes | None

@@ -1,9 +1,13 @@
-"""PPO's loss against NumPy where actions are numbers, in both frameworks."""
+"""PPO's loss against NumPy where actions are numbers, and where another policy has chosen, in both frameworks."""
+
+import logging
 
 import numpy as np
 import pytest
 
-from note_rl.policy import GaussianPolicy
+from note_rl.learners.base import first_minibatch
+from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy, SoftmaxPolicy
+from note_rl.seeding import seed_everything
 from note_rl.types import Sample
 from tests.note_rl.agents.continuous import make, ready, sample
 from tests.note_rl.frameworks import frameworks
@@ -46,6 +50,89 @@ def test_ppo_of_continuous_actions(framework):
         update = learner.update(batch, {})
         assert update.loss[0, 0] == pytest.approx(expected, rel=1e-4), ratio
         np.testing.assert_allclose(update.ratio[0], np.full(6, ratio), rtol=1e-4)
+
+
+def weighed_sample(framework, chosen, ratio=1.0):
+    """One state of two actions, of which `chosen` were chosen by eps-greedy with eps = 0.5, so that mu is 3/4, 1/4."""
+    seed_everything(0)
+    agent = framework.agents.PPO(4, (8,), 2, env="CartPole-v1", clip=0.2, value_coef=0.0, entropy_coef=0.0)
+    obs = np.tile(np.float32([0.1, 0.2, -0.3, 0.4]), (len(chosen), 1))
+    pi = agent.learner.act(obs)[0].astype(np.float64)
+    best = int(pi.argmax())
+    action = np.where(np.array(chosen) == "best", best, 1 - best)
+    log_mu, importance = EpsGreedyQPolicy(0.5).likelihoods(agent.learner.act(obs), action)
+    mu = np.where(action == best, 0.75, 0.25)
+    np.testing.assert_allclose(np.exp(log_mu), mu, rtol=1e-6)
+    nothing = np.zeros((1, len(action)), np.float32)
+    extras = {
+        "advantage": np.where(action == best, 2.0, -1.0)[None].astype(np.float32),
+        "return_": nothing,
+        "value_old": nothing,
+        "log_prob_old": np.log(pi[action] / ratio)[None].astype(np.float32),
+        "importance_ratio": importance[None].astype(np.float32),
+    }
+    batch = Sample(obs[None], action[None], nothing, obs[None], nothing, nothing + 0.9, np.zeros(1, bool), extras)
+    return agent, batch, pi[best]
+
+
+def test_the_surrogate_of_eps_greedy_steps_is_an_expectation_over_the_learned_policy(framework):
+    """Of four steps as mu would choose them; its gradient is that of the expectation, too."""
+    agent, batch, pi_best = weighed_sample(framework, ["best", "best", "best", "other"])
+    update = ready(agent, framework.optimizers.sgd(agent.param, 0.0)).update(batch, {})
+    assert update.loss[0, 0] == pytest.approx(-(pi_best * 2.0 + (1 - pi_best) * -1.0), rel=1e-5)
+    np.testing.assert_allclose(update.ratio[0], np.ones(4), rtol=1e-5)  # of what is learned: nothing has moved
+    found = agent.learner._measurements.gradients_of(first_minibatch(batch))[1][0]
+    one_each = Sample(
+        *(getattr(batch, name)[:, 2:] for name in ("obs", "action", "reward", "next_obs", "terminated", "discount")),
+        batch.sync,
+        {
+            **{name: values[:, 2:] for name, values in batch.extras.items()},
+            "importance_ratio": 2.0 * np.float32([[pi_best, 1.0 - pi_best]]),  # a mean of two is half their sum
+        },
+    )
+    expected = agent.learner._measurements.gradients_of(first_minibatch(one_each))[1][0]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("ratio", [1.5, 0.5])
+def test_what_is_clipped_is_the_ratio_to_the_learned_policy(framework, ratio):
+    agent, batch, pi_best = weighed_sample(framework, ["best", "other"], ratio)
+    update = ready(agent, framework.optimizers.sgd(agent.param, 0.0)).update(batch, {})
+    clipped = min(max(ratio, 0.8), 1.2)
+    terms = [
+        pi_best / 0.75 * min(ratio * 2.0, clipped * 2.0),
+        (1 - pi_best) / 0.25 * min(ratio * -1.0, clipped * -1.0),
+    ]
+    assert update.loss[0, 0] == pytest.approx(-np.mean(terms), rel=1e-4)
+    np.testing.assert_allclose(update.ratio[0], [ratio, ratio], rtol=1e-4)
+    weights = np.array([pi_best / 0.75, (1 - pi_best) / 0.25])
+    kl = np.mean(weights * (ratio - 1 - np.log(ratio)))
+    assert float(update.reported["approx_kl"][0]) == pytest.approx(kl, rel=1e-3)
+
+
+def test_eps_greedy_is_weighed_from_the_first_rollout_on_and_that_is_said(framework, caplog):
+    seen = []
+
+    class Watched(framework.agents.PPO):
+        def __call__(self, s, a, next_s, r, d):
+            seen.append(self.importance_ratio)
+            return super().__call__(s, a, next_s, r, d)
+
+    Watched.__name__ = f"Watched{framework.package}"  # said once of each
+    agent = Watched(4, (8,), 2, env="CartPole-v1")
+    agent.set(policy=EpsGreedyQPolicy(0.5), PPO=True, rollout_steps=32, num_epochs=1, batch=32, seed=0)
+    with caplog.at_level(logging.WARNING):
+        result = agent.train(optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=64, p=0)
+    assert result.num_gradient_steps == 2
+    assert seen
+    assert not any(one is None for one in seen)
+    (said,) = [one.getMessage() for one in caplog.records if "weighed" in one.getMessage()]
+    assert said.startswith(f"{Watched.__name__} learns probabilities, and EpsGreedyQPolicy chooses by others")
+    agent.set(policy=SoftmaxPolicy())
+    seen.clear()
+    agent.train(optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=96, p=0)
+    assert seen
+    assert all(one is None for one in seen)
 
 
 def test_ppo_with_clipped_values(framework):

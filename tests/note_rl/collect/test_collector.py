@@ -8,8 +8,16 @@ from note_rl.environments import VectorEnvironment, flat_observations, training_
 from note_rl.environments.goals import goal_layout
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.learners.numpy_policy import NumpyPolicy
-from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy, GreedyQPolicy, NoisyPolicy, SoftmaxPolicy
+from note_rl.policy import (
+    EpsGreedyQPolicy,
+    GaussianPolicy,
+    GreedyQPolicy,
+    NoisyPolicy,
+    PolicyPerEnvironment,
+    SoftmaxPolicy,
+)
 from note_rl.policy.noise import OrnsteinUhlenbeckProcess
+from note_rl.replay.rollout import Rollout
 from tests.note_rl.environments.vectors import COLUMNS
 from tests.note_rl.small_environments import Counting
 
@@ -50,6 +58,53 @@ class Reach(gymnasium.Env):
 
 def collector(envs, policy, **options):
     return Collector(VectorEnvironment([flat_observations(env) for env in envs], seed=0), policy, rng(), **options)
+
+
+def test_likelihoods_under_another_policy_are_kept_for_a_loss_that_reads_them():
+    """Answers are 0.3 and 0.7 everywhere; eps is 0.5, so that mu is 0.25 and 0.75."""
+
+    def act(obs):
+        return np.tile(np.float32([0.3, 0.7]), (len(obs), 1))
+
+    collecting = collector([Counting(5), Counting(5)], EpsGreedyQPolicy(0.5), reads=("importance_ratio",))
+    steps, _ = collecting.collect(act, 40)
+    chosen = steps.action
+    assert set(chosen.ravel()) == {0, 1}
+    np.testing.assert_allclose(steps.log_prob, np.log(np.where(chosen == 1, 0.75, 0.25)), rtol=1e-6)
+    expected = np.where(chosen == 1, 0.7 / 0.75, 0.3 / 0.25)
+    np.testing.assert_allclose(steps.extras["importance_ratio"], expected, rtol=1e-6)
+    kept = Rollout(steps, 0.9).gather(np.arange(80)[None], np.zeros(1, np.bool_)).extras
+    np.testing.assert_allclose(np.exp(kept["log_prob_old"][0]), np.where(chosen == 1, 0.7, 0.3).ravel(), rtol=1e-5)
+    others, _ = collector([Counting(5)], EpsGreedyQPolicy(0.5)).collect(act, 5)
+    assert others.log_prob is None
+    assert "importance_ratio" not in others.extras
+
+
+def test_infinity_is_refused_before_anything_is_worked_out_with_it():
+    """NumPy warns of a product with infinity and 0, and warnings are errors here."""
+
+    class Bursting(Counting):
+        def _observation(self):
+            return np.array([np.inf if self.step_number == 3 else 0.0, 1.0], np.float32)
+
+    act = NumpyPolicy(lambda: [(np.zeros((2, 2), np.float32), np.zeros(2, np.float32), "linear")])
+    collecting = collector([Bursting(9)], GreedyQPolicy())
+    assert collecting.collect(act, 2)[0].num_env_steps == 2
+    with pytest.raises(EnvironmentMismatchError, match="an observation of Bursting holds inf"):
+        collecting.collect(act, 5)
+
+
+def test_each_environment_has_likelihoods_of_its_own_policy():
+    def act(obs):
+        return np.tile(np.float32([0.3, 0.7]), (len(obs), 1))
+
+    policy = PolicyPerEnvironment([EpsGreedyQPolicy(0.5), EpsGreedyQPolicy(1.0)])
+    assert policy.tells_importance
+    steps, _ = collector([Counting(5), Counting(5)], policy, reads=("importance_ratio",)).collect(act, 20)
+    mu = np.where(steps.action == 1, [0.75, 0.5], [0.25, 0.5])
+    np.testing.assert_allclose(np.exp(steps.log_prob), mu, rtol=1e-6)
+    pi = np.where(steps.action == 1, 0.7, 0.3)
+    np.testing.assert_allclose(steps.extras["importance_ratio"], pi / mu, rtol=1e-5)
 
 
 def rng(seed=0):

@@ -4,7 +4,7 @@ import gymnasium
 import pytest
 
 from note_rl.errors import AgentContractError, EnvironmentMismatchError
-from note_rl.learners.declarations import Declared, check_actions, check_settings
+from note_rl.learners.declarations import Declared, check_actions, check_settings, say_if_weighed
 from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy, SoftmaxPolicy
 from note_rl.settings import Demonstrations, Hindsight, ReplaySettings, RolloutSettings, SequenceSettings, Settings
 from tests.note_rl.frameworks import frameworks
@@ -106,6 +106,26 @@ def test_an_on_policy_agent_acts_by_its_own_policy():
     check_settings(Own, settings(ROLLOUTS))
     with pytest.raises(AgentContractError, match="Own learns from what its own policy chose, and EpsGreedyQPolicy"):
         check_settings(Own, settings(ROLLOUTS, EpsGreedyQPolicy(0.1)))
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["A2C", "TRPO", "GAIL"])
+def test_what_does_not_weigh_acts_by_its_own_policy(framework, name):
+    given = settings(RolloutSettings(expert=EXPERT), EpsGreedyQPolicy(0.1))
+    with pytest.raises(AgentContractError, match="SoftmaxPolicy"):
+        check_settings(getattr(framework.agents, name), given)
+
+
+@BOTH
+def test_a_loss_that_weighs_takes_another_policy_that_may_choose_any_action(framework, caplog):
+    kind = framework.agents.PPO
+    check_settings(kind, settings(ROLLOUTS, EpsGreedyQPolicy(0.1)))
+    with pytest.raises(AgentContractError, match="SoftmaxPolicy"):
+        check_settings(kind, settings(ROLLOUTS, EpsGreedyQPolicy(0.0)))
+    with pytest.raises(AgentContractError, match="PPO=True"):
+        check_settings(kind, settings(REPLAY, EpsGreedyQPolicy(0.1)))
+    say_if_weighed(kind, settings(ROLLOUTS))
+    assert not caplog.records
 
 
 def settings(experience, policy=None):

@@ -1,15 +1,15 @@
 """The chapters of the manuals around the snippets: looking, saving, and agents that bring rewards of their own."""
 
 import importlib
+import logging
 
 import gymnasium
 import numpy as np
 import pytest
 
 from note_rl.errors import NoteRLError, SettingsError
-from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
+from note_rl.policy import EpsGreedyQPolicy, GreedyQPolicy, SoftmaxPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
-from note_rl.seeding import seed_everything
 from tests.note_rl.manuals.snippets import DQN_SET, build, train
 from tests.note_rl.manuals.test_manuals import SNIPPETS
 
@@ -45,26 +45,28 @@ def test_looking_saving_and_restoring(framework, tmp_path, monkeypatch):
     assert issubclass(type(model), nn.RL if framework == "keras" else nn.RL_pytorch)
 
 
+@pytest.mark.usefixtures("eager_updates")
 @pytest.mark.parametrize("framework", ["keras", "pytorch"])
-def test_the_example_of_set(framework):
-    """As printed; to train, SoftmaxPolicy, as PPO needs the probability of what was done.
+def test_the_example_of_set(framework, caplog):
+    """As printed; only rollouts are shorter, so that a few episodes fill some.
 
-    num_updates is how often each rollout is gone through: 4 * 128 / 64 gradient steps.
+    num_updates is how often each rollout is gone through: 4 * 64 / 64 gradient steps for each.
     """
-    model = build(framework, SNIPPETS["PPO"])
     printed = {"noise": None, "pool_size": 100000, "batch": 64, "PPO": True, "PR": True, "trial_count": 100}
-    seed_everything(1)  # the numbers of gradient steps below go by the lengths of four episodes
-    fresh = type(model)(4, 128, 2)
-    fresh.set(policy=EpsGreedyQPolicy(eps=0.1), num_updates=4, criterion=500.0, seed=1, **printed)
-    assert fresh.settings.experience.num_epochs == 4
-    with pytest.raises(NoteRLError, match="SoftmaxPolicy"):
-        train(framework, fresh, 4, p=0)
-    fresh.set(policy=SoftmaxPolicy(), rollout_steps=128)
-    assert train(framework, fresh, 4, p=0).num_gradient_steps == 8
+    model = importlib.import_module(f"note_rl.examples.{framework}.PPO").PPO(4, 128, 2)
+    model.set(policy=EpsGreedyQPolicy(eps=0.1), num_updates=4, criterion=500.0, seed=1, rollout_steps=64, **printed)
+    assert model.settings.experience.num_epochs == 4
+    with caplog.at_level(logging.WARNING):
+        result = train(framework, model, 8, p=0)
+    assert result.num_gradient_steps == 4 * (result.num_env_steps // 64) > 0
+    assert np.isfinite(model.loss_list).all()
+    model.set(policy=GreedyQPolicy())
+    with pytest.raises(NoteRLError, match=r"the loss of PPO reads log_prob_old, .* use SoftmaxPolicy"):
+        train(framework, model, 4, p=0)
     with pytest.raises(SettingsError, match="num_updates=4 and num_epochs=3 both say how often a rollout is gone"):
-        fresh.set(num_epochs=3)
+        model.set(num_epochs=3)
     with pytest.raises(SettingsError, match="belongs to replay"):
-        fresh.set(gradient_steps=4)
+        model.set(gradient_steps=4)
 
 
 def test_hindsight_with_a_reward_of_ones_own():

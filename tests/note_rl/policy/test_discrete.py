@@ -27,6 +27,47 @@ def test_eps_greedy_explores_uniformly_over_all_actions():
     np.testing.assert_allclose(shares(EpsGreedyQPolicy(0.3), [0.0, 2.0, 1.0]), [0.1, 0.8, 0.1], atol=0.01)
 
 
+def test_eps_greedy_says_how_likely_it_was_and_how_likely_the_probabilities_are():
+    scores = np.array([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3]], np.float32)
+    log_mu, ratio = EpsGreedyQPolicy(0.3).likelihoods(scores, np.array([1, 2]))
+    np.testing.assert_allclose(np.exp(log_mu), [0.8, 0.1], rtol=1e-6)  # 0.7 + 0.3 / 3 for the likeliest, else 0.3 / 3
+    np.testing.assert_allclose(ratio, [0.5 / 0.8, 0.3 / 0.1], rtol=1e-6)
+
+
+def test_among_allowed_actions_both_are_conditioned():
+    scores = np.array([[0.2, 0.5, 0.3]], np.float32)
+    policy = EpsGreedyQPolicy(0.3)
+    masked = policy.masked(scores, np.array([[True, False, True]]))
+    log_mu, ratio = policy.likelihoods(masked, np.array([0]))
+    np.testing.assert_allclose(np.exp(log_mu), [0.3 / 2], rtol=1e-6)
+    np.testing.assert_allclose(ratio, [(0.2 / 0.5) / 0.15], rtol=1e-6)
+
+
+def test_the_likelihoods_are_those_of_what_is_chosen():
+    scores = [0.2, 0.5, 0.3]
+    policy = EpsGreedyQPolicy(0.3)
+    every = np.arange(3)
+    log_mu, ratio = policy.likelihoods(np.tile(np.float32(scores), (3, 1)), every)
+    np.testing.assert_allclose(shares(policy, scores), np.exp(log_mu), atol=0.01)
+    np.testing.assert_allclose(np.exp(log_mu) * ratio, scores, rtol=1e-6)  # mu * pi / mu
+
+
+def test_likelihoods_of_what_are_no_probabilities_are_refused():
+    for scores in ([[2.0, -1.0]], [[0.5, 3.0]]):
+        with pytest.raises(AgentContractError, match=r"importance_ratio needs probabilities.*softmax"):
+            EpsGreedyQPolicy(0.1).likelihoods(np.array(scores), np.array([0]))
+
+
+def test_only_who_may_choose_any_action_tells_importance():
+    assert EpsGreedyQPolicy(0.1).tells_importance
+    assert not EpsGreedyQPolicy(0.0).tells_importance
+    assert not SoftmaxPolicy().tells_importance
+    scores = np.array([[0.25, 0.75]], np.float32)
+    log_pi, ratio = SoftmaxPolicy().likelihoods(scores, np.array([1]))
+    np.testing.assert_allclose(log_pi, [np.log(0.75)], rtol=1e-6)
+    assert ratio is None
+
+
 @pytest.mark.parametrize(("eps", "best"), [(0.0, 1.0), (1.0, 0.5)])
 def test_eps_can_be_moved_after_construction(eps, best):
     policy = EpsGreedyQPolicy(0.5)
