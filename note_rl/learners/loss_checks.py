@@ -110,8 +110,8 @@ class SamplesApart:
         self._num_gradient_steps += num_gradient_steps
 
 
-def _place_of_loss(kind: type) -> str:
-    code = getattr(inspect.unwrap(kind.__call__), "__code__", None)  # type: ignore[operator]  # agents with a loss have it
+def _place_of_loss(kind: Any) -> str:
+    code = getattr(inspect.unwrap(kind.__call__), "__code__", None)  # None: it is written in another language
     place = "" if code is None else f" ({Path(code.co_filename).name}, line {code.co_firstlineno})"
     return f"{kind.__name__}.__call__{place}"
 
