@@ -45,22 +45,32 @@ def _is_number(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Count:
-    """A whole number of at least `least`, in whatever type of number it is written."""
+    """A whole number from `least` on, in whatever type of number it is written.
+
+    Attributes:
+        least, most: The range; without `most` it has no end.
+        hint: What else a refusal says.
+    """
 
     least: int = 1
+    most: int | None = None
+    hint: str = ""
 
     @property
     def range(self) -> str:
-        """From where on."""
-        return f"a whole number, at least {self.least}"
+        """From where on, or to where."""
+        return f"a whole number, {self._ends()}"
 
     def __call__(self, name: Name, value: Any) -> int:
         """The number as an int."""
         if not _is_number(value) or not (isinstance(value, numbers.Integral) or float(value).is_integer()):
             raise SettingsError(out_of_range(name, "be a whole number", value))
-        if value < self.least:
-            raise SettingsError(out_of_range(name, f"be at least {self.least}", value))
+        if value < self.least or (self.most is not None and value > self.most):
+            raise SettingsError(out_of_range(name, f"be {self._ends()}", value, self.hint))
         return int(value)
+
+    def _ends(self) -> str:
+        return f"at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
 
 
 @dataclass(frozen=True)

@@ -55,12 +55,12 @@ def run(
         num_candidates=1,
         num_select_seeds=1,
         num_test_seeds=5,
-        search=Evolution(frequencies=frequencies, explore=explore),
     )
+    search = Evolution(frequencies=frequencies, explore=explore)
     with tempfile.TemporaryDirectory() as folder, StudyStore("memory") as store, InlineExecutor() as executor:
         definition = StudyDefinition(
-            name="population", config=config, space=Space.from_config(SPACE, config), settings=settings, seed=seed,
-            folder=Path(folder), entry=ENTRY, probe=None,
+            name="population", config=config, space=Space.from_config(SPACE, config), settings=settings, search=search,
+            seed=seed, folder=Path(folder), entry=ENTRY, probe=None,
         )  # fmt: skip
         return StudyRunner(definition, store, executor).run()
 

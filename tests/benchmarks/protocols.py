@@ -40,7 +40,6 @@ from tuner.config.composition import compose, config_loader
 from tuner.config.paths import get_path
 from tuner.features.population.random_points import sample
 from tuner.results.objective import FloatArray, Metric, Mixed, UntimedMetric
-from tuner.results.protocol import plan_stages
 from tuner.results.records import Scalar
 from tuner.results.statistics import bootstrap_interval, iqm, mean
 from tuner.results.verdict import verdict
@@ -123,7 +122,7 @@ def bare(definition: StudyDefinition) -> StudyDefinition:
 
 def num_runs(definition: StudyDefinition, *left_out: str) -> int:
     """Runs of a study as it is planned, without those of some stages."""
-    return sum(plan.num_runs for plan in plan_stages(definition.settings, 0, 1) if plan.stage not in left_out)
+    return sum(plan.num_runs for plan in definition.plan() if plan.stage not in left_out)
 
 
 def run_study(truth: Truth, overrides: tuple[str, ...], pair: str, size: str, seed: int) -> Found:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.checking.schema import Schema
+from tuner.checking.section_types import StudyConfig
 from tuner.features import nothing, parts
-from tuner.results.protocol import StudySettings
 
 
 def _same(overrides: Sequence[str], name: str = "") -> Sequence[str]:
@@ -35,7 +35,7 @@ class InChecking:
     again: Callable[[Sequence[str]], Sequence[str]] = _same
     within: Callable[[Sequence[str], str], Sequence[str]] = _same
     one_only: Callable[[Sequence[str], str], object] = nothing
-    typed: Callable[[StudySettings, Sequence[str]], object] = nothing
+    typed: Callable[[StudyConfig, Sequence[str]], object] = nothing
 
 
 def meant(overrides: Sequence[str]) -> list[str]:

@@ -45,7 +45,10 @@ def check_sections(resolved: JsonDict, schema: Schema) -> Iterator[Correction]:
     yield from check_section("", _values(resolved, schema), schema.values)
     for path, section in schema.sections.items():
         if _is_there(resolved, path):
-            yield from check_section(path, get_path(resolved, path), section)
+            node = get_path(resolved, path)
+            if isinstance(node, Mapping):  # groups in it are compared by themselves
+                node = {key: value for key, value in node.items() if f"{path}.{key}" not in schema.sections}
+            yield from check_section(path, node, section)
 
 
 def left_out(resolved: JsonDict, schema: Schema) -> Iterator[Correction]:

@@ -1,19 +1,22 @@
 """What `tuner find` can be asked, and how each question is answered."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from omegaconf import DictConfig, OmegaConf
 
 from note_rl.learners.adjustable import LEARNING_RATE
 from note_rl.settings import RolloutSettings
-from tuner.checking.section_types import FINDERS
+from note_rl.settings.fields import like, setting
+from note_rl.support.value_kinds import Count
 from tuner.checking.sections import check_section
 from tuner.commands.preflight import check_command
 from tuner.config.composition import RunConfig, run_config_of
 from tuner.config.kinds import written
+from tuner.config.section import Section
 from tuner.errors import UserError
 from tuner.finders.comparison.candidates import CandidateBudget, Metric
 from tuner.finders.comparison.comparison_study import ComparisonResult, ComparisonSettings, run_comparison
@@ -22,16 +25,55 @@ from tuner.finders.comparison.verdicts import FEWEST_FOR_INTERVAL, Rank
 from tuner.finders.finder_study import FinderPlace
 from tuner.finders.learning_rate.loss_curves import Suggestion
 from tuner.finders.learning_rate.search import RateSearch, chosen_mode, search_rates
-from tuner.finders.learning_rate.tests import RateSettings
+from tuner.finders.learning_rate.tests import RateRange, RateSettings
 from tuner.finders.subjects import ConfiguredSubject
 from tuner.results.number_format import format_number
 from tuner.runs.build import build_settings
 from tuner.runs.config_checks import declared, resolve
 from tuner.runs.functions import is_function
-from tuner.support.names import did_you_mean
-from tuner.trial.messages import JsonDict
 
 _METRICS: Mapping[str, Metric] = {"reward": "reward", "loss": "frozen_loss"}
+
+
+@dataclass(frozen=True)
+class RateFinder(RateRange, path="finder"):
+    """The section of `tuner find lr`."""
+
+    kind: str = "lr"
+
+
+@dataclass(frozen=True)
+class AgentFinder(Section, path="finder"):
+    """That of `tuner find agent`."""
+
+    kind: str
+    candidates: Sequence[str]
+    num_seeds: int = like(ComparisonSettings, "num_seeds")
+
+    def __post_init__(self) -> None:
+        """Refuses what compares nothing."""
+        super().__post_init__()
+        if len(set(self.candidates)) < max(len(self.candidates), 2):
+            raise UserError(
+                f"finder.candidates=[{','.join(self.candidates)}] must name at least two different choices of "
+                f"{self.kind}"
+            )
+
+
+@dataclass(frozen=True)
+class OptimizerFinder(AgentFinder):
+    """That of `tuner find optimizer`."""
+
+    metric: Literal["reward", "loss"] = "reward"
+    num_gradient_steps: int = like(CandidateBudget, "num_gradient_steps")
+    num_rates: int = setting(0, Count(0))
+
+
+FINDERS: Mapping[str, type[RateFinder] | type[AgentFinder]] = {
+    "lr": RateFinder,
+    "optimizer": OptimizerFinder,
+    "agent": AgentFinder,
+}
 
 
 @dataclass(frozen=True)
@@ -67,8 +109,9 @@ def question(
         raise UserError("tuner find tries agents, and this is a function; `tuner tune` searches its arguments")
     finder = _checked(resolved["finder"])
     seed = int(resolved["seed"])
-    if finder["kind"] == "lr":
-        settings, run = _rate_settings({**finder, "seed": seed}), RunConfig.from_json(run_config)
+    if isinstance(finder, RateFinder):
+        searched = {one.name: getattr(finder, one.name) for one in fields(RateRange)}
+        settings, run = RateSettings(**searched, seed=seed), RunConfig.from_json(run_config)
         experience = build_settings(run).experience
         mode = chosen_mode(settings.mode, experience, declared(run))
         if mode == "return":
@@ -78,36 +121,23 @@ def question(
         of_a_rate = RateQuestion(config, mode, settings)
         of_a_rate.refuse_rates_without_effect()
         return of_a_rate
-    metric = finder.get("metric", "reward")
-    if metric not in _METRICS:
-        raise UserError(f"finder.metric={metric} must be reward or loss{did_you_mean(str(metric), _METRICS)}")
-    budget = CandidateBudget(None, resolved["training"]["total_steps"], finder.get("num_gradient_steps", 1))
-    num_rates = finder.get("num_rates", 0)
-    comparison = ComparisonSettings(budget, _METRICS[metric], seed=seed, num_seeds=finder["num_seeds"])
-    candidates = _candidates(finder["kind"], finder["candidates"], overrides, config_dir)
-    of_several = ComparisonQuestion(finder["kind"], candidates, comparison, num_rates)
+    known = finder if isinstance(finder, OptimizerFinder) else OptimizerFinder(**vars(finder), num_gradient_steps=1)
+    budget = CandidateBudget(None, resolved["training"]["total_steps"], known.num_gradient_steps)
+    comparison = ComparisonSettings(budget, _METRICS[known.metric], seed=seed, num_seeds=known.num_seeds)
+    candidates = _candidates(known.kind, known.candidates, overrides, config_dir)
+    of_several = ComparisonQuestion(known.kind, candidates, comparison, known.num_rates)
     of_several.refuse_rates()
     return of_several
 
 
-def _checked(finder: object) -> JsonDict:
+def _checked(finder: object) -> RateFinder | AgentFinder:
     """The section `finder`, compared with what its kind takes."""
     kind = finder.get("kind") if isinstance(finder, dict) else finder
     section = FINDERS.get(kind) if isinstance(kind, str) else None
     if not isinstance(finder, dict) or section is None:
         raise UserError(f"finder.kind={written(kind)} must be {' or '.join(FINDERS)}: choose finder=lr, for example")
     corrected = {path.removeprefix("finder."): value for path, value in check_section("finder", finder, section)}
-    meant = {**finder, **corrected}
-    section(**meant)  # which refuses what is out of range
-    return meant
-
-
-def _rate_settings(told: JsonDict) -> RateSettings:
-    """How a rate is searched; what is out of range is named as it was typed."""
-    try:
-        return RateSettings(**{key: value for key, value in told.items() if key != "kind"})
-    except UserError as error:
-        raise UserError(f"finder.{error}") from error
+    return section(**{**finder, **corrected})
 
 
 def _candidates(

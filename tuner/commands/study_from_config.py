@@ -55,7 +55,7 @@ def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | 
     definition, resolved = define(config, overrides, config_dir), resolve(config)
     check_workplace(resolved)
     for part in parts(InChecking):
-        part.typed(definition.settings, overrides)
+        part.typed(StudyConfig(**resolved["study"]), overrides)
     check_budget(definition)
     _check_search(definition, resolved)
     for one in definition.part_names or ("",):
@@ -173,7 +173,8 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
             return run_config_of(resolve(template, RUN_PARTS))
 
     agent = function_name(run_config).lower()
-    settings = StudyConfig(**study).settings()
+    settings = StudyConfig(**study)
+    search = settings.search
     configs = KnownConfigs(run_config, config_dir)
     baselines = configs.baselines(settings.baselines)
     described = {part: describe_part(resolved[part]) for part in ("sampler", "pruner")}
@@ -182,6 +183,7 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
         config=run_config,
         space=Space.from_config(resolved["space"], run_config, _fixed(overrides)),
         settings=replace(settings, baselines=tuple(baselines)),
+        search=search,
         seed=resolved["seed"],
         agent=agent,
         folder=Path(study["folder"]),
@@ -191,7 +193,7 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
         features=_of_features(resolved),
         facts={
             "command": command_line(["tuner", "tune", *overrides]),
-            **(described if settings.search is None else {"sampler": settings.search.name, "pruner": ""}),
+            **(described if search is None else {"sampler": search.name, "pruner": ""}),
             **({} if _in_fixed_order(resolved["executor"]) else {BY_CHANCE: "as trials end"}),
         },
     )

@@ -56,7 +56,7 @@ def _measured_speed(definition: StudyDefinition, executor: Executor, folder: Pat
 
 def _as_far_as_there_are_trials(definition: StudyDefinition, resolved: JsonDict) -> StudyDefinition:
     """The study without the trials that a grid or a list of choices does not have."""
-    if definition.settings.search is not None:
+    if definition.search is not None:
         return definition
     with quiet_optuna():
         factory = build_node("sampler", {**resolved["sampler"], "_partial_": True})

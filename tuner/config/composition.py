@@ -19,8 +19,11 @@ from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
+from note_rl.settings.fields import setting
+from note_rl.support.value_kinds import SHARE, Count, Number, OneOf, count_or_auto, flag_or_auto
 from tuner.config.cached_loader import ConfigLoader
 from tuner.config.hydra_internals import search_path_of
+from tuner.config.section import Section
 from tuner.config.signatures import signature_of
 from tuner.errors import UserError, require
 from tuner.trial.messages import JsonDict
@@ -34,7 +37,7 @@ VERSION_BASE = "1.3"  # of Hydra's behaviour
 
 
 @dataclass(frozen=True)
-class BackendConfig:
+class BackendConfig(Section, path="backend"):
     """Which framework trains, and where.
 
     Attributes:
@@ -47,11 +50,11 @@ class BackendConfig:
     name: Literal["torch", "keras"]
     package: Literal["pytorch", "keras"]
     module: Literal["torch", "tensorflow"]
-    device: str = "cpu"
+    device: str = setting("cpu", OneOf(("cpu", "cuda", "auto")))
 
     def __post_init__(self) -> None:
-        """Refuses other devices, and names that do not belong together."""
-        require(self.device in ("cpu", "cuda", "auto"), "backend.device", self.device, "cpu, cuda or auto")
+        """Refuses names that do not belong together."""
+        super().__post_init__()
         package, module = _BACKENDS[self.name]
         require(self.package == package, "backend.package", self.package, f"{package} with backend.name={self.name}")
         require(self.module == module, "backend.module", self.module, f"{module} with backend.name={self.name}")
@@ -61,7 +64,7 @@ _BACKENDS = {"torch": ("pytorch", "torch"), "keras": ("keras", "tensorflow")}
 
 
 @dataclass(frozen=True)
-class EnvConfig:
+class EnvConfig(Section, path="env"):
     """The environment, see conf/env/.
 
     Attributes:
@@ -70,22 +73,14 @@ class EnvConfig:
     """
 
     id: str
-    num_envs: int | str = 1
+    num_envs: int | str = setting(1, count_or_auto)
     kwargs: dict[str, Any] = field(default_factory=dict)
-    max_episode_steps: int | None = None
+    max_episode_steps: int | None = setting(None, Count(hint=", or null"))
     game: str | None = None
-
-    def __post_init__(self) -> None:
-        number = self.num_envs
-        require(
-            number == "auto" if isinstance(number, str) else number >= 1, "env.num_envs", number, "at least 1, or auto"
-        )
-        limit = self.max_episode_steps
-        require(limit is None or limit >= 1, "env.max_episode_steps", limit, "at least 1, or null")
 
 
 @dataclass(frozen=True)
-class TrainingConfig:
+class TrainingConfig(Section, path="training"):
     """How long and how.
 
     Attributes:
@@ -96,66 +91,47 @@ class TrainingConfig:
         frame_stack: Newest observations that the agent is shown together.
     """
 
-    total_steps: int
-    max_grad_norm: float | None = None
+    total_steps: int = setting(kind=Count())
+    max_grad_norm: float | None = setting(None, Number(0.0, above=True, hint=", or null for no limit"))
     normalise_obs: bool = False
     normalise_reward: bool = False
     multi_agent: bool = False
-    jit_compile: bool | str = "auto"
-    matmul: str = "auto"
+    jit_compile: bool | str = setting("auto", flag_or_auto)
+    matmul: str = setting("auto", OneOf(("auto", "mkl", "onednn")))
     target_reward: float | None = None
-    reward_window: int = 100
+    reward_window: int = setting(100, Count())
     target_by: Literal["episodes", "evaluations"] = "episodes"
-    frame_stack: int = 1
-
-    def __post_init__(self) -> None:
-        require(self.reward_window >= 1, "training.reward_window", self.reward_window, "at least 1")
-        require(self.total_steps >= 1, "training.total_steps", self.total_steps, "at least 1")
-        require(self.frame_stack >= 1, "training.frame_stack", self.frame_stack, "at least 1")
-        norm = self.max_grad_norm
-        require(norm is None or norm > 0.0, "training.max_grad_norm", norm, "above 0, or null for no limit")
-        require(
-            self.jit_compile in (True, False, "auto"), "training.jit_compile", self.jit_compile, "true, false or auto"
-        )
-        require(self.matmul in ("auto", "mkl", "onednn"), "training.matmul", self.matmul, "auto, mkl or onednn")
+    frame_stack: int = setting(1, Count())
 
 
 @dataclass(frozen=True)
-class EvaluationConfig:
+class EvaluationConfig(Section, path="evaluation"):
     """Evaluations on an even grid over the training budget; how the agent acts: `tuner.runs.evaluation_policy`."""
 
-    num_points: int
-    num_episodes: int
+    num_points: int = setting(kind=Count())
+    num_episodes: int = setting(kind=Count())
     policy: Literal["greedy", "sampled", "eps"] = "greedy"
-    eps: float = 0.05
-
-    def __post_init__(self) -> None:
-        require(self.num_points >= 1, "evaluation.num_points", self.num_points, "at least 1")
-        require(self.num_episodes >= 1, "evaluation.num_episodes", self.num_episodes, "at least 1")
-        require(0.0 <= self.eps <= 1.0, "evaluation.eps", self.eps, "from 0 to 1")
+    eps: float = setting(0.05, SHARE)
 
 
 @dataclass(frozen=True)
-class CheckpointConfig:
+class CheckpointConfig(Section, path="checkpoint"):
     """What is kept of a run, see conf/checkpoint/."""
 
     save_replay: bool = True
-    keep: int = 1
+    keep: int = setting(1, Count())
     best: bool = True
 
-    def __post_init__(self) -> None:
-        require(self.keep >= 1, "checkpoint.keep", self.keep, "at least 1")
 
-
-@dataclass(frozen=True)
-class RunConfig:
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(Section):
     """All that one training run needs. Parts that are built by `_target_` stay dictionaries until build.py.
 
     Attributes:
         init: Run folder or checkpoint file whose weights it starts from; None: from new ones.
     """
 
-    seed: int
+    seed: int = setting(kind=Count(0))
     backend: BackendConfig
     env: EnvConfig
     network: JsonDict
@@ -176,9 +152,6 @@ class RunConfig:
     tracker: dict[str, JsonDict] = field(default_factory=dict)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     init: str | None = None
-
-    def __post_init__(self) -> None:
-        require(self.seed >= 0, "seed", self.seed, "0 or more")
 
     @classmethod
     def from_json(cls, config: Mapping[str, Any]) -> Self:

@@ -231,9 +231,9 @@ def _of_class(module: Module, node: ast.ClassDef, target: str) -> Signature | No
     inherited = _of_bases(module, node, target)
     if inherited is None:
         return None
-    if "dataclass" in map(last_name, node.decorator_list):
-        return Signature(target, {**inherited.parameters, **_fields(module, node)}, inherited.is_open)
-    return Signature(target, _with_declared(module, node, inherited.parameters), inherited.is_open)
+    is_dataclass = "dataclass" in map(last_name, node.decorator_list)
+    arguments = _with_declared(module, node, inherited.parameters, all_fields=is_dataclass)
+    return Signature(target, arguments, inherited.is_open)
 
 
 def _of_declaration(module: Module, node: ast.ClassDef, target: str) -> Signature | None:
@@ -263,38 +263,33 @@ def _of_bases(module: Module, node: ast.ClassDef, target: str) -> Signature | No
     return Signature(target)
 
 
-def _fields(module: Module, node: ast.ClassDef) -> dict[str, Argument]:
-    """The constructor parameters of a dataclass that its own body declares."""
-    fields = {}
-    for statement in node.body:
-        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
-            continue
-        annotation = _unparse(statement.annotation) or ""
-        if (
-            annotation.startswith("ClassVar")
-            or annotation == "KW_ONLY"
-            or "init=False" in (_unparse(statement.value) or "")
-        ):
-            continue
-        fields[statement.target.id] = Argument(_annotation(module, statement.annotation), statement.value is None)
-    return fields
+def _with_declared(
+    module: Module, node: ast.ClassDef, inherited: Mapping[str, Argument], *, all_fields: bool = False
+) -> dict[str, Argument]:
+    """The arguments of a constructor with those that the body of its class declares.
 
-
-def _with_declared(module: Module, node: ast.ClassDef, inherited: Mapping[str, Argument]) -> dict[str, Argument]:
-    """The arguments of an agent with those that its body declares, see `note_rl.agents.declaration`."""
+    Args:
+        module: In which it stands.
+        node: The class.
+        inherited: The arguments of its base class.
+        all_fields: Whether it is a dataclass, all of whose fields are arguments; otherwise settings are, see
+            `note_rl.agents.declaration`.
+    """
     arguments = dict(inherited)
     for statement in node.body:
         if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
             continue
-        name, value = statement.target.id, statement.value
-        if not isinstance(value, ast.Call) or last_name(value) != "setting":
-            continue  # another default, or no setting
-        given = {one.arg: one.value for one in value.keywords}
+        name, value, annotation = statement.target.id, statement.value, ast.unparse(statement.annotation)
+        maker = last_name(value) if isinstance(value, ast.Call) else ""
+        given = {one.arg: one.value for one in value.keywords} if isinstance(value, ast.Call) else {}
+        if annotation.startswith("ClassVar") or annotation == "KW_ONLY" or not (all_fields or maker == "setting"):
+            continue
         if ast.unparse(given.get("init", ast.Constant(True))) == "False":
             arguments.pop(name, None)
-        else:
-            required = not value.args and "default" not in given
-            arguments[name] = Argument(_annotation(module, statement.annotation), required)
+            continue
+        has_none = isinstance(value, ast.Call) and not value.args and not {"default", "default_factory"} & given.keys()
+        required = value is None or (maker in ("setting", "field") and has_none)
+        arguments[name] = Argument(_annotation(module, statement.annotation), required)
     return arguments
 
 
@@ -333,7 +328,3 @@ class _WithoutAliases(ast.NodeTransformer):
         if last_name(node) != "Literal":
             self.generic_visit(node)
         return node
-
-
-def _unparse(node: ast.expr | None) -> str | None:
-    return None if node is None else ast.unparse(node)

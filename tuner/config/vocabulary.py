@@ -118,7 +118,8 @@ class CommandLine(Vocabulary):
             return CHOICES[setting.argument]
         if setting.part in SECTIONS:
             return ELSEWHERE.get(f"{setting.part}.{setting.name}", f"{SECTIONS[setting.part]}.{setting.name}")
-        return f"{self._path}.{setting.name}" if setting.name.partition(".")[0] in self._node else None
+        known = setting.name.partition(".")[0] in self._node
+        return f"{self._path}.{setting.name}".removeprefix(".") if known else None
 
 
 def about_part(path: str, node: Mapping[str, Any], error: Exception) -> str:

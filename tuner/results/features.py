@@ -7,7 +7,7 @@ from typing import Any
 
 from tuner.features import nothing, parts
 from tuner.results.findings import Verdict
-from tuner.results.protocol import Search, StudySettings
+from tuner.results.protocol import Search
 from tuner.results.records import LATER_STAGES, SCREEN, Fact, RunRecord, Scalar, StudySummary
 from tuner.trial.messages import JsonDict
 
@@ -96,7 +96,6 @@ class InResults:
         preface: Sentences before the details of any verdict.
         sentences: Among the details of the verdict on the winner.
         warnings: Sentences behind that of the verdict on the winner.
-        check: Refuses sizes of a study that do not fit together, by a `UserError`.
         choice: What a study has chosen, where that is not one winner.
         verdict: In place of that on a winner, where the study is of another kind.
         special: What a study is that has no one winner for one environment by one score, in words; empty: it has one.
@@ -112,7 +111,6 @@ class InResults:
     preface: Callable[[StudySummary], Iterable[str]] = nothing
     sentences: Callable[[StudySummary], Iterable[str]] = nothing
     warnings: Callable[[StudySummary], Iterable[str]] = nothing
-    check: Callable[[StudySettings], object] = nothing
     choice: Callable[[StudySummary], Choice | None] = nothing
     verdict: Callable[[StudySummary], Verdict | None] = nothing
     special: Callable[[StudySummary], str] = nothing
@@ -141,16 +139,6 @@ def all_facts() -> Iterator[Fact[Any]]:
 def stages_behind() -> tuple[str, ...]:
     """The stages behind a study, of all features."""
     return tuple(stage for part in parts(InResults) for stage in part.stages)
-
-
-def check_settings(settings: StudySettings) -> None:
-    """Refuses what a feature makes of them.
-
-    Raises:
-        UserError: Some of them do not fit together.
-    """
-    for part in parts(InResults):
-        part.check(settings)
 
 
 def chosen(summary: StudySummary) -> Choice:

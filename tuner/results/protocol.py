@@ -10,12 +10,18 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median_high, median_low
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from note_rl.errors import SettingsError
+from note_rl.settings.fields import setting
+from note_rl.support.value_kinds import POSITIVE, Count, Number, OneOf, described
+from note_rl.wording import Name, out_of_range
+from tuner.config.section import Section
 from tuner.errors import UserError
-from tuner.results.objective import Metric, Timing
+from tuner.results.number_format import seconds_of
+from tuner.results.objective import Metric, Timing, make_metric, make_others
 from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord
 from tuner.results.selection import AGGREGATES
 from tuner.results.statistics import spearman, spearman_bound
@@ -76,8 +82,13 @@ def sampler_seed(study_seed: int, num_trials: int, name: str = "") -> int:
     return int(np.random.SeedSequence(study_seed, spawn_key=key).generate_state(1)[0])
 
 
+@described("a fraction of the step budget above 0 and below 1, or a list of them")
+def _rungs(name: Name, value: Any) -> tuple[float, ...]:
+    return tuple(Number(0.0, 1.0, above=True, below=True)(name, rung) for rung in value)
+
+
 @dataclass(frozen=True)
-class Pruning:
+class Pruning(Section, path="study.pruning"):
     """When a run may be ended early.
 
     Attributes:
@@ -88,22 +99,10 @@ class Pruning:
             correlation over so few may be luck.
     """
 
-    rungs: tuple[float, ...] = (1 / 9, 1 / 3)
-    min_trials: int = 8
-    min_rank_agreement: float = 0.6
-    min_rank_bound: float = 0.3
-
-    def __post_init__(self) -> None:
-        """Refuses what makes no rung."""
-        object.__setattr__(self, "rungs", tuple(self.rungs))
-        for rung in self.rungs:
-            if not 0.0 < rung < 1.0:
-                raise UserError(f"study.pruning.rungs: {rung:g} must be a fraction of the step budget between 0 and 1")
-        if self.min_trials < 3:
-            raise UserError(f"study.pruning.min_trials={self.min_trials}: ranks of fewer than 3 runs say nothing")
-        for name in ("min_rank_agreement", "min_rank_bound"):
-            if not -1.0 <= getattr(self, name) <= 1.0:
-                raise UserError(f"study.pruning.{name}={getattr(self, name):g} must lie in [-1, 1]")
+    rungs: tuple[float, ...] = setting((1 / 9, 1 / 3), _rungs)
+    min_trials: int = setting(8, Count(3, hint=": ranks of fewer runs say nothing"))
+    min_rank_agreement: float = setting(0.6, Number(-1.0, 1.0))
+    min_rank_bound: float = setting(0.3, Number(-1.0, 1.0))
 
     def points(self, num_points: int) -> tuple[int, ...]:
         """The evaluations, counted from 1, at which runs are compared; the last evaluation is none of them."""
@@ -111,14 +110,41 @@ class Pruning:
         return tuple(sorted(point for point in points if point < num_points))
 
 
-_INSTEAD = {"num_race": "; study.num_race_seeds=0 for no race, study.num_race=null for as many as suit num_trials"}
+_NO_RACE = "; study.num_race_seeds=0 for no race, study.num_race=null for as many as suit num_trials"
+
+
+@described("a duration such as 45s, 90min or 2h, or a number of seconds above 0")
+def _duration(name: Name, value: Any) -> Any:
+    Number(0.0, above=True, hint=", or null for no such bound")(name, seconds_of("study.budget", value))
+    return value
+
+
+@described("default, experiment or names of experiments, each once")
+def _baselines(name: Name, value: Any) -> tuple[str, ...]:
+    found = [value] if isinstance(value, str) else value
+    if not all(isinstance(one, str) and one for one in found) or len(set(found)) < len(found):
+        raise SettingsError(out_of_range(name, f"be {_baselines.range}", value))
+    return tuple(one for one in found if one != DEFAULT_BASELINE)
+
+
+@described("a group of settings")
+def _pruning(name: Name, value: Any) -> Pruning:
+    del name
+    return value if isinstance(value, Pruning) else Pruning(**value)
 
 
 @dataclass(frozen=True)
-class StudySizes:
-    """How large a study is: what is typed of it as it is meant.
+class StudySettings(Section, path="study"):
+    """How large a study is and how it judges.
 
     Attributes:
+        metric: Name of the metric, see `tuner.results.objective`; or a list of it and of further objectives. With
+            any, there are no race, no pruning and no baselines, which go by one score.
+        baselines: Names of known configurations that the winner is compared with besides the default one.
+        budget: How long the study may take, in seconds or as "2h"; None: as long as it takes. Screening ends when no
+            more than what must follow it still fits.
+        max_env_steps: Environment steps that all its runs may take, likewise.
+        pruning: When a run may be ended early.
         num_trials: Configurations screened: a total, not more on top of what there is.
         num_race: Best configurations that are raced; None: the square root of their number, but no more than 8 and no
             fewer than are confirmed.
@@ -132,79 +158,50 @@ class StudySizes:
         steps_per_second: Environment steps of one run per second that `plan=true` reckons with; None: as measured.
     """
 
-    num_trials: int = 24
-    num_race: int | None = None
-    num_race_seeds: int = 0
-    num_candidates: int = 3
-    num_select_seeds: int = 2
-    num_test_seeds: int = 5
-    over_seeds: str = "mean"
-    retries: int = 1
-    max_failures: int = 5
-    steps_per_second: float | None = None
-
-
-@dataclass(frozen=True)
-class StudySettings(StudySizes):
-    """How large a study is and how it judges.
-
-    Attributes:
-        metric: Name of the metric, see `tuner.results.objective`.
-        others: Names of further objectives. With any, nothing is raced and nothing is pruned, as these go by one score.
-        baselines: Names of known configurations that the winner is compared with besides the default one.
-        budget_s: Seconds that the study may take; None: as long as it takes. Screening ends when no more than what must
-            follow it still fits.
-        max_env_steps: Environment steps that all its runs may take, likewise.
-        pruning: When a run may be ended early.
-        search: What draws configurations in place of screening; None: nothing.
-    """
-
-    metric: str = "mixed"
-    others: tuple[str, ...] = ()
-    baselines: tuple[str, ...] = ()
-    budget_s: float | None = None
-    max_env_steps: int | None = None
-    pruning: Pruning = Pruning()
-    search: "Search | None" = None
+    metric: str | Sequence[str] = "mixed"
+    baselines: str | Sequence[str] = setting((), _baselines)
+    budget: float | str | None = setting(None, _duration)
+    max_env_steps: int | None = setting(None, Count(hint=", or null for no such bound"))
+    pruning: Pruning = setting(Pruning(), _pruning)
+    num_trials: int = setting(24, Count())
+    num_race: int | None = setting(None, Count(2, hint=_NO_RACE))
+    num_race_seeds: int = setting(0, Count(0))
+    num_candidates: int = setting(3, Count())
+    num_select_seeds: int = setting(2, Count())
+    num_test_seeds: int = setting(5, Count())
+    over_seeds: str = setting("mean", OneOf(tuple(AGGREGATES)))
+    retries: int = setting(1, Count(0))
+    max_failures: int = setting(5, Count())
+    steps_per_second: float | None = setting(None, POSITIVE)
 
     def __post_init__(self) -> None:
-        """Refuses counts that make no study."""
-        self._check_counts()
-        self._check_bounds()
-        if self.search is not None:
-            self.search.check(self)
-
-    def _check_bounds(self) -> None:
-        for name, bound in (("budget", self.budget_s), ("max_env_steps", self.max_env_steps)):
-            if bound is not None and not 0 < bound < math.inf:
-                raise UserError(f"study.{name}={bound:g} must be above 0, or null for no such bound")
-
-    def _check_counts(self) -> None:
-        for name, minimum in (
-            ("num_trials", 1),
-            ("num_race", 2),
-            ("num_race_seeds", 0),
-            ("num_candidates", 1),
-            ("num_select_seeds", 1),
-            ("num_test_seeds", 1),
-            ("retries", 0),
-            ("max_failures", 1),
-        ):
-            value = getattr(self, name)
-            if value is None and name == "num_race":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-                remedy = _INSTEAD.get(name, "")
-                raise UserError(f"study.{name}={value} must be a whole number, at least {minimum}{remedy}")
-        if self.steps_per_second is not None and not self.steps_per_second > 0.0:
-            raise UserError(f"study.steps_per_second={self.steps_per_second} must be above 0, or null")
-        if self.over_seeds not in AGGREGATES:
-            raise UserError(f"study.over_seeds={self.over_seeds} must be {' or '.join(AGGREGATES)}")
+        """Refuses metrics and sizes that make no study."""
+        super().__post_init__()
+        make_metric(self.first_metric)
+        make_others(self.others, self.first_metric)
+        if self.others:
+            object.__setattr__(self, "num_race_seeds", 0)
+            object.__setattr__(self, "baselines", ())
         if self.num_race is not None and self.num_race_seeds and self.num_race < self.num_candidates:
             raise UserError(
                 f"study.num_race={self.num_race} must not be below study.num_candidates={self.num_candidates}: "
                 "who is confirmed comes out of the race"
             )
+
+    @property
+    def first_metric(self) -> str:
+        """The name of what scores runs."""
+        return self.metric if isinstance(self.metric, str) else next(iter(self.metric), "")
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The names of further objectives."""
+        return () if isinstance(self.metric, str) else tuple(self.metric[1:])
+
+    @property
+    def budget_s(self) -> float | None:
+        """Seconds that the study may take; None: as long as it takes."""
+        return None if self.budget is None else seconds_of("study.budget", self.budget)
 
     @property
     def num_entrants(self) -> int:
@@ -313,10 +310,8 @@ class Search(Protocol):
 
 
 def plan_stages(settings: StudySettings, study_seed: int, total_steps: int) -> tuple[StagePlan, ...]:
-    """What a study will do, stage by stage."""
+    """What a study that screens will do, stage by stage."""
     confirmed = min(settings.num_candidates, settings.num_trials)
-    if settings.search is not None:
-        return settings.search.plan(settings, study_seed, total_steps)
     sizes = {
         SCREEN: (settings.num_trials, 1),
         **({RACE: (settings.num_raced, settings.num_race_seeds)} if settings.num_raced else {}),

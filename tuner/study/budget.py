@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from tuner.errors import UserError
 from tuner.results.insights.effort import used_share
 from tuner.results.number_format import format_seconds
-from tuner.results.protocol import plan_stages
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import StudyDefinition
 
@@ -124,7 +123,7 @@ class Allowance:
 
 def _later_runs(definition: StudyDefinition) -> list[int]:
     """Runs of each stage after screening."""
-    return [plan.num_runs for plan in plan_stages(definition.settings, definition.seed, 0) if plan.stage != SCREEN]
+    return [plan.num_runs for plan in definition.plan() if plan.stage != SCREEN]
 
 
 def _later_seconds(later_runs: Sequence[int], parallel: int, run_s: float) -> float:

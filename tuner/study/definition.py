@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tuner.errors import UserError
-from tuner.results.features import check_settings
 from tuner.results.number_format import describe_subject, join_words
 from tuner.results.objective import SECONDS, Metric, make_metric, make_others, missing_points
-from tuner.results.protocol import StudySettings
+from tuner.results.protocol import Search, StagePlan, StudySettings, plan_stages
 from tuner.results.records import SCREEN, Objective, RunRecord, Scalar
 from tuner.study.schedule_text import Schedule, as_setting
 from tuner.study.space.space import Space
@@ -65,6 +64,7 @@ class StudyDefinition:
         config: The composed run config, resolved: the default configuration that the winner must beat.
         space: What is searched.
         settings: How much, and how it is judged.
+        search: What draws configurations in place of screening; None: nothing.
         seed: Root of all randomness of the study.
         agent: Name of the algorithm, for people.
         folder: Where the folders of its runs go; a sub-folder of the study's name is made in it.
@@ -85,6 +85,7 @@ class StudyDefinition:
     config: JsonDict
     space: Space
     settings: StudySettings
+    search: Search | None = None
     seed: int = 0
     agent: str = ""
     folder: Path = Path("studies")
@@ -99,14 +100,13 @@ class StudyDefinition:
     features: Mapping[str, JsonDict] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuses names that cannot be a folder, unknown metrics and ways to start, and a start outside the space."""
+        """Refuses names that cannot be a folder, unknown ways to start, and a start outside the space."""
         if not self.name or "/" in self.name or self.name.startswith(".") or not self.name.isprintable():
             raise UserError(f"study.name={self.name!r} must be a plain name without slashes, as it is a folder too")
         if len(self.name.encode()) > _LONGEST_NAME:
             raise UserError(f"study.name={self.name[:20]}... is too long for a folder: {_LONGEST_NAME} bytes at most")
-        make_metric(self.settings.metric)
-        make_others(self.settings.others, self.settings.metric)
-        check_settings(self.settings)
+        if self.search is not None:
+            self.search.check(self.settings)
         if missing := set(self.settings.baselines) - set(self.known):
             raise UserError(f"study.baselines={min(missing)}: there is no configuration of that name")
         self.starts()
@@ -133,18 +133,18 @@ class StudyDefinition:
     @property
     def metric(self) -> Metric:
         """How a curve becomes a score."""
-        return make_metric(self.settings.metric)
+        return make_metric(self.settings.first_metric)
 
     @property
     def timed(self) -> bool:
         """Whether an objective goes by seconds of training until a point of the curve."""
-        names = [name for name in (self.settings.metric, *self.settings.others) if name != SECONDS]
+        names = [name for name in (self.settings.first_metric, *self.settings.others) if name != SECONDS]
         return any(make_metric(name).timed for name in names)
 
     @property
     def others(self) -> tuple[Objective, ...]:
         """What is optimised besides the metric."""
-        return make_others(self.settings.others, self.settings.metric)
+        return make_others(self.settings.others, self.settings.first_metric)
 
     @property
     def directions(self) -> tuple[Literal["minimize", "maximize"], ...]:
@@ -204,7 +204,12 @@ class StudyDefinition:
     @property
     def first_stage(self) -> str:
         """That which draws configurations."""
-        return SCREEN if self.settings.search is None else self.settings.search.stage
+        return SCREEN if self.search is None else self.search.stage
+
+    def plan(self) -> tuple[StagePlan, ...]:
+        """What it will do, stage by stage."""
+        make = plan_stages if self.search is None else self.search.plan
+        return make(self.settings, self.seed, self.total_steps)
 
     def run_config(self, values: JsonDict, seed: int, schedule: Schedule | None = None) -> JsonDict:
         """The config of one run: these values in place, how they change, and its own seed."""

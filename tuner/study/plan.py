@@ -8,7 +8,7 @@ from statistics import median
 from tuner.executors.base import Seats
 from tuner.features import parts
 from tuner.results.number_format import format_number, format_seconds, join_words
-from tuner.results.protocol import StagePlan, StudySettings, plan_stages
+from tuner.results.protocol import StagePlan, StudySettings
 from tuner.results.records import CONFIRM, RACE, SCREEN, TEST
 from tuner.study.budget import affordable_trials, seconds_too_many
 from tuner.study.definition import StudyDefinition
@@ -82,7 +82,7 @@ def describe_plan(
         replace(plan, num_configurations=num_trials, env_steps=num_trials * total_steps)
         if plan.stage == SCREEN
         else plan
-        for plan in plan_stages(settings, definition.seed, total_steps)
+        for plan in definition.plan()
     ]
     framework = f" ({definition.backend})" if definition.backend else ""
     prunes = prunes and not why_unpruned(describe(definition))

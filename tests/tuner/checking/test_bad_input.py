@@ -34,7 +34,7 @@ TRAIN = {
     "fraction for a count": (["buffer.batch_size=1.5"], "buffer.batch_size=1.5 must be a whole number"),
     "number for a list": (["network.hidden_sizes=64"], "must be a list of whole numbers such as [64, 64]"),
     "value for a section": (["training=3"], "training=3 must be a group of settings"),
-    "seed": (["seed=-1"], "seed=-1 is not possible: it must be 0 or more"),
+    "seed": (["seed=-1"], "seed=-1 is not possible: it must be at least 0"),
     "no steps": (["training.total_steps=0"], "training.total_steps=0 is not possible: it must be at least 1"),
     "several values without -m": (["agent=dqn,"], "cannot read"),
     "a probability": (

@@ -149,7 +149,7 @@ MISTAKES = {
     "study.num_trials=1e400": ("tune", "study.num_trials=inf must be a whole number"),
     "study.budget=soon": ("tune", "study.budget=soon is no duration: write 45s, 90min, 2h, 1h30m"),
     "study.budget=-1": ("tune", "study.budget=-1 must be above 0, or null"),
-    "study.max_env_steps=1.5": ("tune", "study.max_env_steps=1.5 is not possible: it must be a whole number"),
+    "study.max_env_steps=1.5": ("tune", "study.max_env_steps=1.5 must be a whole number or null"),
     "study.max_env_steps=5e4": ("tune", "study.max_env_steps=50000 is too little: 23 runs of 30,000 steps"),
     "study.steps_per_second=nan": ("tune", "study.steps_per_second=nan must be a number or null"),
     "checkpoint=[[[]]]": ("train", "checkpoint=[[[]]] is not possible: choose one of default, small"),

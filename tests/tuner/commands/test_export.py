@@ -62,7 +62,7 @@ def test_what_cannot_be_exported_is_refused(tuner: CommandLine, monkeypatch: pyt
     assert "several act in this environment" in tuner.refused("export", "several", "format=torch")
     tuner("train", *SMALL, *SMALL_AGENTS["dqn"], "hydra.run.dir=mine")
     for words, said in (
-        (("format=h5",), "format='h5' is not possible: it must be onnx, torch or saved_model"),
+        (("format=h5",), "format=h5 is not possible: it must be one of onnx, torch, saved_model"),
         (("format=saved_model",), "format=saved_model: the policy of an agent in torch is written as onnx or torch"),
         (("weights=first",), "it must be last or best"),
         (("file=.",), "the name of a file, or null"),

@@ -181,7 +181,7 @@ def test_what_cannot_be_drawn_is_refused(tuner: CommandLine) -> None:
         assert expected in refused("plot", "runs/mine", word)
     assert "tuner plot RUN ..., such as runs/mine" in refused("plot")
     assert "let its name end in one of them" in refused("plot", "runs/mine", "file=a.pdf")
-    assert "over='miles' is not possible: it must be steps, episodes or time" in refused("plot", "runs", "over=miles")
+    assert "over=miles is not possible: it must be one of steps, epi" in refused("plot", "runs", "over=miles")
     assert "has no evaluation yet" in refused("plot", "runs/mine")
     assert "no training episode that has ended yet" in refused("plot", "runs/mine", "metric=train")
     (tuner.folder / "runs" / "mine" / "metrics.jsonl").write_text('{"step": 1, "train/loss": 1.0}\n')

@@ -42,11 +42,11 @@ def test_the_configuration_of_a_run_is_typed() -> None:
         ({"evaluation__num_points": 0}, "evaluation.num_points=0"),
         ({"evaluation__num_episodes": 0}, "evaluation.num_episodes=0"),
         ({"env__num_envs": 0}, "env.num_envs=0"),
-        ({"env__num_envs": "many"}, "env.num_envs=many is not possible: it must be at least 1, or auto"),
+        ({"env__num_envs": "many"}, "env.num_envs=many is not possible: it must be a number or 'auto'"),
         ({"env__max_episode_steps": 0}, "env.max_episode_steps=0"),
         ({"checkpoint__keep": 0}, "checkpoint.keep=0"),
-        ({"backend__device": "gpu"}, "backend.device=gpu is not possible: it must be cpu, cuda or auto"),
-        ({"seed": -1}, "seed=-1 is not possible: it must be 0 or more"),
+        ({"backend__device": "gpu"}, "backend.device=gpu is not possible: it must be one of cpu, cuda, auto"),
+        ({"seed": -1}, "seed=-1 is not possible: it must be at least 0"),
     ],
 )
 def test_values_out_of_range_are_refused(changes: dict[str, Any], message: str) -> None:

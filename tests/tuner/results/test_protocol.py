@@ -130,11 +130,11 @@ def test_rungs_stand_for_the_nearest_evaluation_and_never_for_the_last() -> None
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"rungs": (0.0,)}, "fraction of the step budget between 0 and 1"),
-        ({"rungs": (1.0,)}, "fraction of the step budget between 0 and 1"),
-        ({"min_trials": 2}, "fewer than 3"),
-        ({"min_rank_agreement": 1.5}, r"must lie in \[-1, 1\]"),
-        ({"min_rank_bound": -2}, r"min_rank_bound=-2 must lie in \[-1, 1\]"),
+        ({"rungs": (0.0,)}, r"study.pruning.rungs=\(0.0,\) is not possible: it must be above 0 and below 1"),
+        ({"rungs": (1.0,)}, "it must be above 0 and below 1"),
+        ({"min_trials": 2}, "must be at least 3: ranks of fewer"),
+        ({"min_rank_agreement": 1.5}, "must lie between -1 and 1"),
+        ({"min_rank_bound": -2}, "study.pruning.min_rank_bound=-2 is not possible: it must lie between -1 and 1"),
     ],
 )
 def test_pruning_that_makes_no_sense_is_refused(changes: dict[str, object], why: str) -> None:
@@ -250,7 +250,7 @@ def test_there_is_no_race_of_no_more_than_are_confirmed(sizes: dict[str, int]) -
     assert [plan.stage for plan in plan_stages(settings, 0, 1000)] == ["screen", "confirm", "test"]
 
 
-@pytest.mark.parametrize("bound", [{"budget_s": 60.0}, {"max_env_steps": 10**6}])
+@pytest.mark.parametrize("bound", [{"budget": 60.0}, {"max_env_steps": 10**6}])
 def test_a_population_has_no_budget(bound: dict[str, float]) -> None:
     with pytest.raises(UserError, match="ends a search that may end anywhere"):
-        StudySettings(num_trials=8, search=Evolution(), **bound)  # type: ignore[arg-type]
+        Evolution().check(StudySettings(num_trials=8, **bound))  # type: ignore[arg-type]

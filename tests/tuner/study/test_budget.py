@@ -41,7 +41,7 @@ def screened(summary: Any) -> int:
     return len(summary.stage("screen"))
 
 
-@pytest.mark.parametrize("bound", [{"budget_s": 20.0}, {"max_env_steps": 20 * 900}])
+@pytest.mark.parametrize("bound", [{"budget": 20.0}, {"max_env_steps": 20 * 900}])
 def test_what_is_left_beside_the_later_stages_is_screened(tmp_path: Path, bound: dict[str, Any]) -> None:
     listener = Notes()
     summary = run_study(tmp_path, listener=listener, num_trials=100, **bound)
@@ -49,16 +49,16 @@ def test_what_is_left_beside_the_later_stages_is_screened(tmp_path: Path, bound:
     assert len(summary.runs) == 20
     assert listener.totals == [100, 12]
     (note,) = listener.notes
-    assert note.startswith("study.budget=20 s: what" if "budget_s" in bound else "study.max_env_steps=18000: what")
+    assert note.startswith("study.budget=20 s: what" if "budget" in bound else "study.max_env_steps=18000: what")
     assert note.endswith("so no more than 12 trials are screened")
 
 
 def test_the_number_of_trials_is_a_bound_besides(tmp_path: Path) -> None:
-    assert screened(run_study(tmp_path, num_trials=5, budget_s=20.0)) == 5
+    assert screened(run_study(tmp_path, num_trials=5, budget=20.0)) == 5
 
 
 def test_as_many_are_screened_as_are_confirmed_however_small_the_budget(tmp_path: Path) -> None:
-    summary = run_study(tmp_path, num_trials=100, budget_s=0.5)
+    summary = run_study(tmp_path, num_trials=100, budget=0.5)
     assert screened(summary) == 2
     assert len(summary.stage("confirm")) == len(summary.stage("test")) == 4
 
@@ -103,7 +103,7 @@ def test_time_of_a_session_that_ended_without_a_word_is_kept(tmp_path: Path, mon
 def test_the_time_left_is_no_longer_than_the_budget(tmp_path: Path) -> None:
     shown: list[StudyProgress] = []
     table: Any = SimpleNamespace(update=shown.append, note=lambda text: None)
-    display = LiveDisplay(table, definition(tmp_path, num_trials=100, budget_s=50.0), 1)
+    display = LiveDisplay(table, definition(tmp_path, num_trials=100, budget=50.0), 1)
     display.on_stage("screen", 100, [record(number) for number in range(2)])
     assert shown[-1].seconds_left == pytest.approx(50.0, abs=1.0)  # 98 trials and 8 later runs would take 424
     display.on_stage("screen", 4, ())
@@ -128,7 +128,7 @@ def test_pruned_runs_leave_steps_for_others(tmp_path: Path) -> None:
 
 def test_time_passes_while_nothing_ends(tmp_path: Path) -> None:
     now = [0.0]
-    study = definition(tmp_path, num_trials=100, budget_s=4.0 * (LATER / 2) + 10.0)
+    study = definition(tmp_path, num_trials=100, budget=4.0 * (LATER / 2) + 10.0)
     allowance = Allowance(study, 2, lambda: now[0])
     now[0] = 1000.0
     assert allowance.one_more(7)  # how long a run takes is not known yet
@@ -141,25 +141,25 @@ def test_time_passes_while_nothing_ends(tmp_path: Path) -> None:
 
 
 def test_a_budget_that_the_fewest_runs_go_over_is_told(tmp_path: Path) -> None:
-    allowance = Allowance(definition(tmp_path, num_trials=100, budget_s=15.0), 2, lambda: 4.0)
+    allowance = Allowance(definition(tmp_path, num_trials=100, budget=15.0), 2, lambda: 4.0)
     allowance.see(record(0))
     assert not allowance.one_more(7)
     assert allowance.why_not == "study.budget=15 s is too little: what follows takes about 16 s and is run all the same"
 
 
-@pytest.mark.parametrize(("budget_s", "told"), [
+@pytest.mark.parametrize(("seconds", "told"), [
     (15.0, "15 s: too little time: what follows screening takes about 16 s and is run all the same, behind no more "
            "than 2 trials"),
     (26.0, "26 s: 4 of at most 100 trials fit if none is pruned"),
 ])  # fmt: skip
-def test_a_plan_says_what_a_budget_of_time_holds(tmp_path: Path, budget_s: float, told: str) -> None:
-    study = definition(tmp_path, num_trials=100, budget_s=budget_s)
+def test_a_plan_says_what_a_budget_of_time_holds(tmp_path: Path, seconds: float, told: str) -> None:
+    study = definition(tmp_path, num_trials=100, budget=seconds)
     text = describe_plan(study, Seats(2), Speed(900 / 4.0, "measured"), prunes=False)
     assert [line.split(maxsplit=1)[1] for line in text.splitlines() if "budget" in line] == [told]
 
 
 def test_what_fits_is_known_beforehand(tmp_path: Path) -> None:
-    study = definition(tmp_path, num_trials=100, budget_s=26.0)
+    study = definition(tmp_path, num_trials=100, budget=26.0)
     assert affordable_trials(study, 2, 4.0) == 4  # ten seconds are left of 26, for two runs in each of two slots
     assert affordable_trials(study, 2, None) == 100
     assert affordable_trials(definition(tmp_path, num_trials=100, max_env_steps=18_000), 2, None) == 12

@@ -42,7 +42,7 @@ def test_by_hand() -> None:
 
 
 def test_storages_call_the_objective_what_it_is(tmp_path: Path) -> None:
-    run_study(tmp_path, others=("final", "seconds"))
+    run_study(tmp_path, metric=("mixed", "final", "seconds"))
     with StudyStore(journal(tmp_path)) as store:
         for stage in ("screen", "test"):
             study = store.find("study", stage)

@@ -236,9 +236,7 @@ def test_a_report_for_w_and_b_is_written_to_a_file_without_an_account(tuner: Com
     written = json.loads((tuner.folder / "studies/study/report_wandb.json").read_text())
     assert (written["project"]["name"], written["displayName"]) == ("hills", "Study study")
     assert [one["name"] for one in spec_of(written)[1]] == ["study", "screening", "test"]
-    assert "publish=maybe is not possible: it must be true, false or file" in tuner.refused(
-        "report", "storage=journal", "publish=maybe"
-    )
+    assert "publish=maybe must be true or false or file" in tuner.refused("report", "storage=journal", "publish=maybe")
 
 
 def test_a_file_for_w_and_b_is_over_the_runs_of_the_study(tmp_path: Path) -> None:

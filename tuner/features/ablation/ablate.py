@@ -153,7 +153,7 @@ def _subject(config: DictConfig) -> _Subject:
 
 def _settings(config: DictConfig) -> AblationSettings:
     typed = resolve(config)
-    return AblateValues(**{one.name: typed[one.name] for one in fields(AblateValues)}).settings()
+    return AblateValues(**{one.name: typed[one.name] for one in fields(AblateValues)})
 
 
 def _require_winner(result: StudyResult) -> None:

@@ -8,27 +8,12 @@ from tuner.checking.schema import OF_A_STUDY, Part, Schema
 from tuner.features.ablation.settings import AblationSettings
 
 
-@dataclass(frozen=True, kw_only=True)
-class AblateValues:
-    """Of `tuner ablate`; ranges are those of `AblationSettings`."""
+@dataclass(frozen=True)
+class AblateValues(AblationSettings):
+    """Of `tuner ablate`."""
 
-    num_seeds: int = AblationSettings.num_seeds
-    num_race_seeds: int = AblationSettings.num_race_seeds
-    until: float | None = AblationSettings.until
-    ranges: bool | str | Sequence[str] = False
-    num_checks: int = AblationSettings.num_checks
     plan: bool = False
     trust: str | Sequence[str] | None = None
-
-    def __post_init__(self) -> None:
-        """Refuses what measures nothing."""
-        self.settings()
-
-    def settings(self) -> AblationSettings:
-        """How large the ablation is."""
-        typed = self.ranges
-        ranges = typed if isinstance(typed, bool) else (typed,) if isinstance(typed, str) else tuple(typed)
-        return AblationSettings(self.num_seeds, self.num_race_seeds, self.until, ranges, self.num_checks)
 
 
 PART = InChecking(

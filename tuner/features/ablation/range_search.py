@@ -104,9 +104,7 @@ class Axis:
         return (self.bounds.step or 1) if self.bounds.integer else self.bounds.step
 
 
-def moved_parameters(
-    space: Space, values: Mapping[str, object], asked: bool | tuple[str, ...]
-) -> tuple[Parameter, ...]:
+def moved_parameters(space: Space, values: Mapping[str, object], asked: bool | Sequence[str]) -> tuple[Parameter, ...]:
     """The parameters of a winner of which it is asked how far they may move.
 
     Args:

@@ -1,9 +1,14 @@
 """How large an ablation is."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from tuner.errors import UserError
+from note_rl.errors import SettingsError
+from note_rl.settings.fields import setting
+from note_rl.support.value_kinds import Count, Number, described
+from note_rl.wording import Name, as_setting
+from tuner.config.section import Section
 
 MIN_SEEDS: Final = 5
 """With fewer there is no interval, and a difference means nothing without one."""
@@ -11,12 +16,20 @@ MIN_SEEDS: Final = 5
 RACE_SEEDS: Final = (3, 16)
 """From the first at which anybody can drop out to the last that the test of a race is made for."""
 
-MOST_CHECKS: Final = 8
-"""As many halvings leave less than a hundredth of what there was."""
+_TOO_FEW: Final = ": on fewer there is no interval, and no difference can be told from luck"
+
+
+@described("true, false, or endings of the names of parameters")
+def _ranges(name: Name, value: Any) -> bool | tuple[str, ...]:
+    if isinstance(value, bool):
+        return value
+    if not value:
+        raise SettingsError("{} names no parameter: type true for all, or false for none", as_setting(name).at([]))
+    return (value,) if isinstance(value, str) else tuple(value)
 
 
 @dataclass(frozen=True)
-class AblationSettings:
+class AblationSettings(Section):
     """How large an ablation is.
 
     Attributes:
@@ -28,31 +41,11 @@ class AblationSettings:
         num_checks: At so many values on each side of the winner's, at most, the score of such a parameter is measured.
     """
 
-    num_seeds: int = 10
-    num_race_seeds: int = 5
-    until: float | None = 0.95
-    ranges: bool | tuple[str, ...] = False
-    num_checks: int = 3
-
-    def __post_init__(self) -> None:
-        """Refuses what measures nothing."""
-        if self.num_seeds < MIN_SEEDS:
-            raise UserError(
-                f"num_seeds={self.num_seeds} must be at least {MIN_SEEDS}: on fewer there is no interval, and no "
-                "difference can be told from luck"
-            )
-        least, most = RACE_SEEDS
-        if not least <= self.num_race_seeds <= most:
-            raise UserError(f"num_race_seeds={self.num_race_seeds} must be from {least} to {most}")
-        if self.until is not None and not 0.0 < self.until <= 1.0:
-            raise UserError(
-                f"until={self.until:g} must be a share of the gain, above 0 and at most 1, or null for every change by "
-                "itself"
-            )
-        if not 1 <= self.num_checks <= MOST_CHECKS:
-            raise UserError(f"num_checks={self.num_checks} must be from 1 to {MOST_CHECKS}")
-        if self.ranges == ():
-            raise UserError("ranges=[] names no parameter: type ranges=true for all, or ranges=false for none")
+    num_seeds: int = setting(10, Count(MIN_SEEDS, hint=_TOO_FEW))
+    num_race_seeds: int = setting(5, Count(*RACE_SEEDS))
+    until: float | None = setting(0.95, Number(0.0, 1.0, above=True, hint=", or null for every change by itself"))
+    ranges: bool | str | Sequence[str] = setting(False, _ranges)
+    num_checks: int = setting(3, Count(1, 8))  # as many halvings leave less than a hundredth of what there was
 
     def looks_ahead(self, num_changes: int) -> bool:
         """Whether it is asked on the way how much of the gain is reached."""

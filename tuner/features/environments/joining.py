@@ -44,7 +44,7 @@ def define_in_all(config: DictConfig, overrides: Sequence[str], config_dir: str 
         UserError: Something does not fit one of them, or they do not fit together.
     """
     names = list(config.study.environments)
-    _check_names(names, StudyConfig(**resolve(config)["study"]).settings())
+    _check_names(names, StudyConfig(**resolve(config)["study"]))
     _refuse_for_all(overrides)
     _refuse_baselines(overrides)
     alone: dict[str, StudyDefinition] = {}
@@ -85,15 +85,15 @@ def _check_names(names: Sequence[str], settings: StudySettings) -> None:
     nested = next((name for name in names if not is_folder_name(name)), None)
     if nested is not None:
         raise UserError(f"{SETTING}: {nested!r} is a folder's name too: give it a plain file in env/")
-    if isinstance(make_metric(settings.metric), TargetMetric):
+    if isinstance(make_metric(settings.first_metric), TargetMetric):
         raise UserError(
-            f"study.metric={settings.metric} names a return of one environment, and there are several: type "
+            f"study.metric={settings.first_metric} names a return of one environment, and there are several: type "
             f"{', '.join(METRICS)}"
         )
     if settings.others:
         raise UserError(
             f"study.metric names several objectives, and of several environments there is one score: type "
-            f"study.metric={settings.metric}"
+            f"study.metric={settings.first_metric}"
         )
 
 

@@ -1,19 +1,10 @@
 """What several objectives add to the results of a study."""
 
-from tuner.errors import UserError
 from tuner.features.objectives.facts import FRONT
 from tuner.features.objectives.front_verdict import front_verdict
 from tuner.results.features import Choice, InResults
 from tuner.results.findings import Verdict
-from tuner.results.protocol import StudySettings
 from tuner.results.records import StudySummary
-
-
-def _check(settings: StudySettings) -> None:
-    if settings.others and settings.num_race_seeds:
-        raise UserError("study.num_race_seeds must be 0 with several objectives: a race goes by one score")
-    if settings.others and settings.baselines:
-        raise UserError("study.baselines goes by one score, and study.metric names several: leave it out")
 
 
 def _choice(summary: StudySummary) -> Choice | None:
@@ -38,4 +29,4 @@ def _special(summary: StudySummary) -> str:
     return "of several objectives: it has a front, and no one winner" if summary.others else ""
 
 
-PART = InResults(facts=(FRONT,), check=_check, choice=_choice, verdict=_verdict, special=_special)
+PART = InResults(facts=(FRONT,), choice=_choice, verdict=_verdict, special=_special)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from tuner.checking.features import InChecking
+from tuner.checking.section_types import StudyConfig
 from tuner.errors import UserError
 from tuner.features.population.evolution import Evolution
-from tuner.results.protocol import StudySettings
 
 
-def _typed(settings: StudySettings, overrides: Sequence[str]) -> None:
+def _typed(settings: StudyConfig, overrides: Sequence[str]) -> None:
     """Refuses what a population does not ask."""
     for part in ("sampler", "pruner") if isinstance(settings.search, Evolution) else ():
         typed = [one for one in overrides if one.partition("=")[0].partition(".")[0] == part]

@@ -2,20 +2,30 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from note_rl.settings.fields import setting
+from note_rl.support.value_kinds import SHARE, Count, Number, OneOf, described
+from note_rl.wording import Name
+from tuner.config.section import Section
 from tuner.errors import UserError
 from tuner.features.population.facts import EVOLVE
 from tuner.results.protocol import StagePlan, StudySettings, stage_seeds
 from tuner.results.records import CONFIRM, TEST
 
-EXPLORES = ("perturb", "gp")
 FIRST_COPIES = 2
 """Generation at whose beginning members are first compared: scores of the first one are of agents that know nothing."""
 
+_TOO_FEW = f": members are first compared after {FIRST_COPIES}, and something has to be trained behind that"
+
+
+@described("different numbers of generations")
+def _frequencies(name: Name, value: Any) -> tuple[int, ...]:
+    return tuple(Count()(name, one) for one in value)
+
 
 @dataclass(frozen=True)
-class Evolution:
+class Evolution(Section, path="study.evolution"):
     """How a population evolves (Jaderberg et al. 2017); its size is the study's number of trials.
 
     Attributes:
@@ -32,27 +42,16 @@ class Evolution:
     stage: ClassVar = EVOLVE
     name: ClassVar = "population based training"
 
-    generations: int = 8
-    share: float = 0.25
-    frequencies: tuple[int, ...] = (1,)
-    resampled: float = 0.25
-    explore: str = "gp"
+    generations: int = setting(8, Count(FIRST_COPIES + 1, hint=_TOO_FEW))
+    share: float = setting(0.25, Number(0.0, 0.5, above=True))
+    frequencies: tuple[int, ...] = setting((1,), _frequencies)
+    resampled: float = setting(0.25, SHARE)
+    explore: str = setting("gp", OneOf(("perturb", "gp")))
 
     def __post_init__(self) -> None:
         """Refuses what is no evolution."""
-        object.__setattr__(self, "frequencies", tuple(self.frequencies))
-        if self.generations <= FIRST_COPIES:
-            raise UserError(
-                f"study.evolution.generations={self.generations} must be at least {FIRST_COPIES + 1}: members are "
-                f"first compared after {FIRST_COPIES}, and something has to be trained behind that"
-            )
-        if not 0.0 < self.share <= 0.5:
-            raise UserError(f"study.evolution.share={self.share:g} must be above 0 and at most 0.5")
-        if not 0.0 <= self.resampled <= 1.0:
-            raise UserError(f"study.evolution.resampled={self.resampled:g} must lie in [0, 1]")
-        if self.explore not in EXPLORES:
-            raise UserError(f"study.evolution.explore={self.explore} must be {' or '.join(EXPLORES)}")
-        wrong = [one for one in self.frequencies if not 1 <= one < self.generations]
+        super().__post_init__()
+        wrong = [one for one in self.frequencies if one >= self.generations]
         if not self.frequencies or wrong or len(set(self.frequencies)) < len(self.frequencies):
             raise UserError(
                 f"study.evolution.frequencies={list(self.frequencies)} must be different numbers of generations, each "

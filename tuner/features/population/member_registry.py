@@ -67,8 +67,8 @@ class PopulationRegistry(RunRegistry):
 
     def __init__(self, study: optuna.Study, definition: StudyDefinition) -> None:
         super().__init__(study, EVOLVE, definition)
-        assert isinstance(definition.settings.search, Evolution)
-        self.evolution = definition.settings.search
+        assert isinstance(definition.search, Evolution)
+        self.evolution = definition.search
         self._num_members = definition.settings.num_trials
         self._seeds = stage_seeds(definition.seed, EVOLVE, self._num_members)
         space = definition.space

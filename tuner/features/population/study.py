@@ -26,7 +26,7 @@ _ABOUT = (
 
 
 def _check(definition: StudyDefinition) -> None:
-    evolution, metric = definition.settings.search, definition.metric
+    evolution, metric = definition.search, definition.metric
     if not isinstance(evolution, Evolution):
         return
     if definition.part_names:
@@ -46,7 +46,7 @@ def _check(definition: StudyDefinition) -> None:
 def _find(bench: Bench) -> list[Candidate]:
     """Has a population evolve: its best schedule and its best static configuration, each replayed and confirmed."""
     study, settings = bench.study, bench.definition.settings
-    if not isinstance(settings.search, Evolution):
+    if not isinstance(bench.definition.search, Evolution):
         return []
     registry = PopulationRegistry(study, bench.definition)
     if registry.num_open or registry.num_entered < registry.total:
@@ -64,7 +64,7 @@ def _find(bench: Bench) -> list[Candidate]:
 
 
 def _described(definition: StudyDefinition) -> JsonDict:
-    evolution = definition.settings.search
+    evolution = definition.search
     if not isinstance(evolution, Evolution):
         return {}
     return {"evolution": {**asdict(evolution), "members": definition.settings.num_trials}}

@@ -7,9 +7,12 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
+from note_rl.settings.fields import setting
+from note_rl.support.value_kinds import Count
 from note_rl.training.callbacks import Callback, Logs
 from note_rl.training.frozen import FrozenData
 from tuner.config.composition import RunConfig
+from tuner.config.section import Section
 from tuner.errors import UserError
 from tuner.finders.find_arguments import trained, with_strategy
 from tuner.finders.finder_process import Measured
@@ -27,7 +30,7 @@ _BAD: Final = 1e30  # a loss that is not finite, in JSON
 
 
 @dataclass(frozen=True)
-class CandidateBudget:
+class CandidateBudget(Section):
     """How long each candidate trains: one of the two is given.
 
     Attributes:
@@ -36,16 +39,13 @@ class CandidateBudget:
         num_gradient_steps: Of a comparison on frozen data.
     """
 
-    episodes: int | None = None
-    total_steps: int | None = None
-    num_gradient_steps: int = 200
+    episodes: int | None = setting(None, Count())
+    total_steps: int | None = setting(None, Count())
+    num_gradient_steps: int = setting(200, Count())
 
     def __post_init__(self) -> None:
-        """Refuses both, and nothing."""
-        for name in ("episodes", "total_steps"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise UserError(f"{name}={value} must be a whole number, at least 1")
+        """Refuses both."""
+        super().__post_init__()
         if self.episodes is not None and self.total_steps is not None:
             raise UserError(
                 f"episodes={self.episodes} and total_steps={self.total_steps} both say how long: give one of them"

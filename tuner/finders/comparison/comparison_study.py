@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from note_rl.settings.fields import setting
+from note_rl.support.value_kinds import Count
+from tuner.config.section import Section
 from tuner.errors import UserError
 from tuner.finders import plots
 from tuner.finders.comparison.candidates import CandidateBudget, CandidateTrial, Metric
@@ -18,7 +21,7 @@ _WHAT = {"loss": "mean loss", "frozen_loss": "mean loss on fixed data"}
 
 
 @dataclass(frozen=True)
-class ComparisonSettings:
+class ComparisonSettings(Section):
     """How candidates are compared.
 
     Attributes:
@@ -31,16 +34,9 @@ class ComparisonSettings:
 
     budget: CandidateBudget
     metric: Metric = "reward"
-    num_seeds: int = 3
-    seed: int = 0
+    num_seeds: int = setting(3, Count())
+    seed: int = setting(0, Count(0))
     options: JsonDict | None = None
-
-    def __post_init__(self) -> None:
-        """Refuses numbers out of range."""
-        for name, least in (("num_seeds", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise UserError(f"{name}={value} must be a whole number, at least {least}")
 
 
 @dataclass(frozen=True)

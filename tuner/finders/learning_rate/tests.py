@@ -5,6 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 
+from note_rl.settings.fields import setting
+from note_rl.support.value_kinds import POSITIVE, Count
+from tuner.config.section import Section
 from tuner.errors import UserError
 from tuner.finders.comparison.candidates import CandidateBudget
 from tuner.finders.find_arguments import with_strategy
@@ -24,8 +27,8 @@ ONLINE: Final = "online"
 
 
 @dataclass(frozen=True)
-class RateSettings:
-    """How a learning rate is searched.
+class RateRange(Section):
+    """Among which learning rates one is searched, and how.
 
     Attributes:
         mode: loss: the rate rises on frozen data; kl: each rate takes one phase from the same parameters, and how far
@@ -35,43 +38,50 @@ class RateSettings:
         num_steps: Steps of growth from the one to the other; kl and return try fewer rates.
         num_rates: Rates that kl and return try; None: 17 and 7.
         num_seeds: Each test is done with so many seeds.
-        seed: The first of them.
         skip_begin, skip_end: Points left out where the steepest one is looked for.
-        episodes, total_steps: Of each training in mode return; in the others `episodes` asks for an ordinary training
-            with a rising rate besides, to look at.
         group: Index of the optimizer in a list whose rate is searched; None: all together, in proportion.
-        options: Further arguments of train().
     """
 
     mode: str = "auto"
-    start_lr: float = 1e-6
-    end_lr: float = 1.0
-    num_steps: int = 100
-    num_rates: int | None = None
-    num_seeds: int = 3
-    seed: int = 0
-    skip_begin: int = 5
-    skip_end: int = 0
-    episodes: int | None = None
-    total_steps: int | None = None
+    start_lr: float = setting(1e-6, POSITIVE)
+    end_lr: float = setting(1.0, POSITIVE)
+    num_steps: int = setting(100, Count(5))
+    num_rates: int | None = setting(None, Count(3))
+    num_seeds: int = setting(3, Count())
+    skip_begin: int = setting(5, Count(0))
+    skip_end: int = setting(0, Count(0))
     group: int | None = None
-    options: JsonDict = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuses what makes no range."""
+        super().__post_init__()
         object.__setattr__(self, "mode", _ALIASES.get(self.mode, self.mode))
         if self.mode not in MODES:
             near = did_you_mean(str(self.mode), MODES)
             raise UserError(f"mode (metrics) {self.mode!r} is unknown{near}")
-        for name in ("start_lr", "end_lr"):
-            if isinstance(getattr(self, name), bool) or not isinstance(getattr(self, name), int | float):
-                raise UserError(f"{name}={getattr(self, name)!r} must be a number")
-        if not 0.0 < self.start_lr < self.end_lr < math.inf:
-            raise UserError(f"start_lr={self.start_lr:g} must be above 0 and below end_lr={self.end_lr:g}")
-        for name, least in (("num_steps", 5), ("num_rates", 3), ("num_seeds", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-                raise UserError(f"{name}={value} must be a whole number, at least {least}")
+        if not self.start_lr < self.end_lr:
+            raise UserError(f"{self.typed('start_lr')} must be below {self.typed('end_lr')}")
+
+
+@dataclass(frozen=True)
+class RateSettings(RateRange):
+    """How a learning rate is searched.
+
+    Attributes:
+        seed: The first of the seeds.
+        episodes, total_steps: Of each training in mode return; in the others `episodes` asks for an ordinary training
+            with a rising rate besides, to look at.
+        options: Further arguments of train().
+    """
+
+    seed: int = setting(0, Count(0))
+    episodes: int | None = None
+    total_steps: int | None = None
+    options: JsonDict = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuses two lengths of training, too."""
+        super().__post_init__()
         CandidateBudget(self.episodes, self.total_steps)
 
     @property

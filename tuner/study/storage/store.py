@@ -201,7 +201,7 @@ def describe(definition: StudyDefinition) -> JsonDict:
         "format": FORMAT,
         "fingerprint": definition.space.fingerprint,
         "space": definition.space.describe(),
-        "metric": definition.settings.metric,
+        "metric": definition.settings.first_metric,
         "others": list(definition.settings.others),
         "over_seeds": definition.settings.over_seeds,
         "seed": definition.seed,
@@ -272,8 +272,8 @@ def settings_to_json(definition: StudyDefinition) -> JsonDict:
         "num_entrants": settings.num_raced,
         "num_race_seeds": settings.num_race_seeds,
     }
-    if settings.search is not None:
-        searched = settings.search.sizes(settings.num_trials)
+    if definition.search is not None:
+        searched = definition.search.sizes(settings.num_trials)
     return {
         **searched,
         "num_candidates": settings.num_candidates,

@@ -10,7 +10,6 @@ from rich.console import Console
 from tuner.executors.base import Event, TrialProgress, TrialReported
 from tuner.reporting.study_progress import RunningRun, Schedule, StudyTally
 from tuner.reporting.terminal import LiveTable
-from tuner.results.protocol import plan_stages
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import StudyDefinition
 from tuner.study.run_registry import Run
@@ -39,7 +38,7 @@ class LiveDisplay(StudyListener):
     def __init__(self, table: LiveTable, definition: StudyDefinition, parallel: int) -> None:
         self._table = table
         self._title = f"{definition.name}: {definition.subject}"
-        self._settings = definition.settings
+        self._definition, self._settings = definition, definition.settings
         self._part_names = definition.part_names
         self._schedule = Schedule(definition.first_stage, self._planned(definition.settings.num_trials), parallel)
         self._began = time.monotonic()
@@ -103,8 +102,8 @@ class LiveDisplay(StudyListener):
 
     def _planned(self, num_trials: int) -> dict[str, int]:
         """Runs of each stage, if the search has so many trials."""
-        settings = replace(self._settings, num_trials=num_trials)
-        return {plan.stage: plan.num_runs for plan in plan_stages(settings, study_seed=0, total_steps=0)}
+        definition = replace(self._definition, settings=replace(self._settings, num_trials=num_trials))
+        return {plan.stage: plan.num_runs for plan in definition.plan()}
 
     def _update(self) -> None:
         now = time.monotonic()

@@ -195,10 +195,10 @@ def test_no_seed_is_one_of_the_study(study_seed: int) -> None:
 @pytest.mark.parametrize(
     ("told", "complaint"),
     [
-        ({"num_seeds": 4}, "num_seeds=4 must be at least 5"),
-        ({"num_race_seeds": 2}, "num_race_seeds=2 must be from 3 to 16"),
-        ({"num_race_seeds": 17}, "num_race_seeds=17 must be from 3 to 16"),
-        ({"until": 0.0}, "until=0 must be a share of the gain"),
+        ({"num_seeds": 4}, "num_seeds=4 is not possible: it must be at least 5: on fewer"),
+        ({"num_race_seeds": 2}, "num_race_seeds=2 is not possible: it must be from 3 to 16"),
+        ({"num_race_seeds": 17}, "num_race_seeds=17 is not possible: it must be from 3 to 16"),
+        ({"until": 0.0}, "until=0.0 is not possible: it must be above 0 and at most 1, or null"),
     ],
 )
 def test_sizes_that_measure_nothing_are_refused(told: Any, complaint: str) -> None:

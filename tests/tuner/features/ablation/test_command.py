@@ -109,7 +109,7 @@ def test_ranges_are_planned_run_and_shown(tuner: CommandLine) -> None:
 def test_studies_without_a_path_are_refused_by_name(tuner: CommandLine) -> None:
     assert "there is no" in tuner.refused("ablate")
     storage = f"storage.url={journal(tuner.folder)}"
-    run_study(tuner.folder, name="front", others=("seconds",))
+    run_study(tuner.folder, name="front", metric=("mixed", "seconds"))
     assert "of several objectives: it has a front" in tuner.refused("ablate", "front", storage)
     steps = {"config": {**CONFIG, "evaluation": {"num_points": 8}}, "num_trials": 4, "num_candidates": 1}
     stopped = FakeExecutor(die_after=30)
@@ -133,12 +133,12 @@ def test_a_winner_that_is_the_default_is_refused(tuner: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("typed", "complaint"),
     [
-        ("num_seeds=3", "num_seeds=3 must be at least 5"),
-        ("num_race_seeds=1", "num_race_seeds=1 must be from 3 to 16"),
-        ("until=2", "until=2 must be a share of the gain"),
+        ("num_seeds=3", "num_seeds=3 is not possible: it must be at least 5"),
+        ("num_race_seeds=1", "num_race_seeds=1 is not possible: it must be from 3 to 16"),
+        ("until=2", "until=2 is not possible: it must be above 0 and at most 1"),
         ("storage.url=memory", "storage.url=memory keeps no study"),
         ("num_seed=9", "num_seeds"),
-        ("num_checks=9", "num_checks=9 must be from 1 to 8"),
+        ("num_checks=9", "num_checks=9 is not possible: it must be from 1 to 8"),
         ("ranges=[]", "ranges=[] names no parameter"),
     ],
 )

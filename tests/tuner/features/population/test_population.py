@@ -330,7 +330,7 @@ def test_what_makes_no_population_is_refused(tmp_path: Path, changes: JsonDict, 
 @pytest.mark.parametrize(
     ("options", "words"),
     [({"generations": 2}, "at least 3"), ({"share": 0.6}, "at most 0.5"), ({"frequencies": (1, 1)}, "different"),
-     ({"frequencies": (9,)}, "from 1 to 7"), ({"resampled": 1.5}, "in .0, 1")],
+     ({"frequencies": (9,)}, "from 1 to 7"), ({"resampled": 1.5}, "between 0 and 1")],
 )  # fmt: skip
 def test_so_are_sizes_that_make_no_evolution(options: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError, match=words):
