@@ -166,24 +166,6 @@ def conform(path: str, value: object, annotation: str | None, *, finite: bool = 
     raise UserError(f"{path}={written(value)} must be {_either(kinds)}{hint}")
 
 
-def conform_all(kept: Mapping[str, object], kinds: Mapping[str, str], required: bool = True) -> None:
-    """Refuses what was read as a group with other kinds of values than these annotations by key say.
-
-    Args:
-        kept: What was read; further keys are of no matter.
-        kinds: By key, its annotation.
-        required: Whether every key must be there.
-
-    Raises:
-        UserError: The first one; says what it must be.
-    """
-    for key, annotation in kinds.items():
-        if key in kept:
-            conform(key, kept[key], annotation)
-        elif required:
-            raise UserError(f"{key} is missing")
-
-
 def _is_number(text: str) -> bool:
     try:
         return math.isfinite(float(text))

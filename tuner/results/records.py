@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar, cast
 
+from tuner.support.decoding import decode
 from tuner.trial.messages import Outcome
 
 Scalar = bool | int | float | str | None
@@ -277,9 +278,8 @@ class Fact(Generic[T]):
     Attributes:
         key: What the storage keeps it under, and report.json; its place in `StudySummary.facts`.
         default: What is so where nothing is kept.
-        read: From what JSON has made of it.
-        annotation: Of what the storage keeps.
-        check: Refuses what is no such thing by a `UserError`: a storage may be damaged. Its annotation holds.
+        kind: Its type where something is kept, see `tuner.support.decoding`.
+        check: Refuses what makes no sense by a `UserError`: a storage may be damaged.
         stage: In which it is kept; None: nowhere, it is worked out anew from the trials.
         kept_as: Its key in the storage, where that is another one.
         is_tracked: Whether it is sent to trackers at the end of the study.
@@ -287,9 +287,8 @@ class Fact(Generic[T]):
 
     key: str
     default: T
-    read: Callable[[Any], T]
-    annotation: str = "Any"
-    check: Callable[[Any], None] = lambda kept: None
+    kind: Any
+    check: Callable[[T], None] = lambda found: None
     stage: str | None = SCREEN
     kept_as: str = ""
     is_tracked: bool = False
@@ -298,6 +297,16 @@ class Fact(Generic[T]):
     def key_kept(self) -> str:
         """Its key in the storage."""
         return self.kept_as or self.key
+
+    def read(self, kept: object) -> T:
+        """What JSON has made of it, as what it is.
+
+        Raises:
+            ValueError: It is something else.
+        """
+        found: T = decode(self.kind, kept, self.key, nan=self.stage is None)
+        self.check(found)
+        return found
 
     def of(self, summary: StudySummary) -> T:
         """What a summary holds of it."""

@@ -7,14 +7,8 @@ from typing import Any
 from note_rl.support.formats import marked, split_mark, why_unreadable
 from tuner.results.features import all_facts
 from tuner.results.json_values import decoded, encoded, json_lines
-from tuner.results.records import (
-    Descent,
-    Importances,
-    Objective,
-    RunRecord,
-    StudySummary,
-)
-from tuner.trial.messages import JsonDict, Outcome
+from tuner.results.records import StudySummary
+from tuner.support.decoding import decode
 
 
 def summary_to_json(summary: StudySummary) -> str:
@@ -38,14 +32,8 @@ def summary_from_json(text: str) -> StudySummary:
     if why is not None:
         raise ValueError(f"not a study summary that can be read: {why}")
     content = decoded(content)
-    lists = {key: tuple(content[key]) for key in ("notes", "baselines") if key in content}
-    made = {
-        "runs": tuple(map(_run_from, content["runs"])),
-        "facts": dict(_facts_from(content)),
-        "importance_over_time": tuple(Importances(**moment) for moment in content.get("importance_over_time", ())),
-        "others": tuple(Objective(**other) for other in content.get("others", ())),
-    }
-    return StudySummary(**{**content, **lists, **made})
+    facts = dict(_facts_from(content))
+    return decode(StudySummary, {**content, "facts": facts})
 
 
 def _facts_from(content: dict[str, Any]) -> Iterator[tuple[str, object]]:
@@ -55,20 +43,3 @@ def _facts_from(content: dict[str, Any]) -> Iterator[tuple[str, object]]:
         found = fact.default if kept is None else fact.read(kept)
         if found != fact.default:
             yield fact.key, found
-
-
-def _run_from(content: JsonDict) -> RunRecord:
-    """A run from its JSON form; the fields were written by `summary_to_json`."""
-    outcome = content["outcome"]
-    curve, times = (
-        tuple((float(step), float(value)) for step, value in content.get(name, ())) for name in ("curve", "times")
-    )
-    descent = content.get("descent")
-    read = {
-        "outcome": None if outcome is None else Outcome(outcome),
-        "curve": curve,
-        "times": times,
-        "descent": None if descent is None else Descent(**descent),
-        "parts": tuple(map(_run_from, content.get("parts", ()))),
-    }
-    return RunRecord(**{**content, **read})

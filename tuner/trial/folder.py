@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.errors import UserError
+from tuner.support.decoding import decode
 from tuner.support.plain_text import MAX_REASON, plain
 from tuner.support.text_files import atomic_write, sweep_unfinished
 from tuner.trial import orphans, system
-from tuner.trial.foreign import build, parse_object, read_file
+from tuner.trial.foreign import parse_object, read_file
 from tuner.trial.messages import OUTPUT_FILE as OUTPUT_FILE
 from tuner.trial.messages import JsonDict, Report, TrialResult, TrialSpec
 
@@ -222,7 +223,7 @@ def _reports(folder: Path) -> list[Report]:
     for line in _lines(folder / REPORTS_FILE):
         with suppress(ValueError):
             if line.endswith(b"\n"):
-                reports.append(build(Report, parse_object(line)))
+                reports.append(decode(Report, parse_object(line)))
     return reports
 
 

@@ -5,14 +5,10 @@ Standard library only, as the fork server loads this before anything else.
 
 import os
 import stat
-from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
 from note_rl.support.formats import split_mark, why_unreadable
-from tuner.support.plain_text import printable
 from tuner.support.text_files import parse_json
 
 _T = TypeVar("_T")
@@ -69,32 +65,3 @@ def unmarked(content: dict[str, Any]) -> dict[str, Any]:
     if why is not None:
         raise ValueError(why)
     return rest
-
-
-def build(kind: Callable[..., _T], content: dict[str, Any]) -> _T:
-    """Calls a dataclass with decoded fields.
-
-    Raises:
-        ValueError: A field is missing, unknown, or of another type than it is annotated with.
-    """
-    annotated: dict[str, Any] = {part.name: part.type for part in fields(kind)}  # type: ignore[arg-type]
-    try:
-        return kind(**{name: _fit(name, value, annotated.get(name)) for name, value in content.items()})
-    except (TypeError, OverflowError) as error:
-        raise ValueError(str(error)) from error
-
-
-def _fit(name: str, value: object, annotation: Any) -> object:
-    """A decoded value as its field wants it; a whole number may stand for a float."""
-    if isinstance(annotation, UnionType):  # with None: there is no other among what is sent
-        if value is None:
-            return None
-        annotation = next(kind for kind in get_args(annotation) if kind is not NoneType)
-    kind = get_origin(annotation) or annotation
-    if not isinstance(kind, type):
-        return value  # of an unknown name, which the dataclass refuses
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise ValueError(f"{printable(name)} must be {kind.__name__}, not {type(value).__name__}")
-    return value

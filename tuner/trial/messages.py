@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from note_rl.support.formats import marked
+from tuner.support.decoding import decode
 from tuner.support.plain_text import MAX_NAME, MAX_REASON, MAX_TRACEBACK, plain
-from tuner.trial.foreign import build, parse_marked
+from tuner.trial.foreign import parse_marked
 from tuner.trial.outcomes import Outcome as Outcome  # an outcome is among what they say
 
 JsonDict: TypeAlias = dict[str, Any]
@@ -86,7 +87,7 @@ class TrialSpec:
         Raises:
             ValueError: The text is not a trial's.
         """
-        return build(cls, parse_marked(text))
+        return decode(cls, parse_marked(text))
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,7 @@ class TrialResult:
         Raises:
             ValueError: The text is not a result's.
         """
-        content = parse_marked(text)
-        return build(cls, content | {"outcome": Outcome(str(content.get("outcome")))})
+        return decode(cls, parse_marked(text))
 
 
 @dataclass(frozen=True)

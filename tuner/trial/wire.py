@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-from tuner.trial.foreign import build, parse_object
+from tuner.support import decoding
+from tuner.trial.foreign import parse_object
 from tuner.trial.messages import VERDICTS, Alive, Built, Log, Message, Refused, Report, Started, Verdict
 
 MAX_LINE_BYTES: Final = 4_000_000
@@ -46,7 +47,7 @@ class Launch:
     @classmethod
     def decode(cls, line: bytes) -> "Launch":
         """Reads a line made by `encode`."""
-        return build(cls, parse_object(line))
+        return decoding.decode(cls, parse_object(line))
 
 
 def encode(message: Message) -> bytes:
@@ -72,7 +73,7 @@ def decode(line: bytes) -> Message:
     kind = _KINDS.get(str(content.pop("kind", "")))
     if kind is None:
         raise ValueError(f"not a message of a trial: {line[:200]!r}")
-    return build(kind, content)
+    return decoding.decode(kind, content)
 
 
 def encode_verdict(verdict: Verdict) -> bytes:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from tests.tuner.studies import FakeExecutor, journal, run_study
-from tuner.config.kinds import conform_all
 from tuner.errors import UserError
 from tuner.features.ablation.facts import ABLATION
 from tuner.results import features, summary_json
@@ -13,14 +12,8 @@ from tuner.results.records import Fact, StudySummary
 from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.study import StudyStore, summarise, summary
 from tuner.study.storage import soundness
-from tuner.trial.messages import JsonDict
 
-
-def _check(kept: JsonDict) -> None:
-    conform_all(kept, {"seconds": "float"})
-
-
-LIMITS = Fact[JsonDict]("limits", default={}, read=dict, annotation="dict[str, Any]", check=_check)
+LIMITS = Fact[dict[str, float]]("limits", {}, dict[str, float])
 
 
 @pytest.fixture

@@ -6,11 +6,9 @@ best is found by a race on seeds of its own; what each step brings is measured o
 choose is too good by construction.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
-from tuner.config.kinds import conform_all
 from tuner.errors import UserError
 from tuner.results.number_format import format_value
 from tuner.results.records import Fact, Scalar
@@ -124,68 +122,19 @@ class Ablation:
     seconds: float = 0.0
     ranges: tuple[CheckedRange, ...] = ()
 
-    @classmethod
-    def of(cls, content: Mapping[str, Any]) -> "Ablation":
-        """The ablation that `dataclasses.asdict` made this of, whatever JSON has made of its tuples."""
-        told = {one.name: content[one.name] for one in fields(cls)}
-        steps = tuple(AblationStep(_changes(one["changes"]), tuple(one["scores"])) for one in told["steps"])
-        left_out = tuple(LeftOut(tuple(one["steps"]), tuple(one["scores"])) for one in told["left_out"])
-        ranges = tuple(map(_range, told["ranges"]))
-        return cls(
-            **{**told, "steps": steps, "left_out": left_out, "skipped": _changes(told["skipped"]), "ranges": ranges}
-            | {name: tuple(told[name]) for name in ("seeds", "default")}
-        )
 
-
-def _range(one: Mapping[str, Any]) -> CheckedRange:
-    checked = tuple(CheckedValue(value["value"], tuple(value["scores"])) for value in one["checked"])
-    return CheckedRange(**{**one, "checked": checked})
-
-
-def _changes(listed: Sequence[Mapping[str, Any]]) -> tuple[Change, ...]:
-    return tuple(Change(**one) for one in listed)
-
-
-_ABLATION = {
-    "winner": "str",
-    "seeds": "list[int]",
-    "default": "list[float]",
-    "steps": "list[dict[str, Any]]",
-    "left_out": "list[dict[str, Any]]",
-    "ranges": "list[dict[str, Any]]",
-    "skipped": "list[dict[str, Any]]",
-    "num_runs": "int",
-    "num_failed": "int",
-    "seconds": "float",
-}
-_RANGE = {"path": "str", **dict.fromkeys(("value", "low", "high"), "int | float"), "checked": "list[dict[str, Any]]"}
-_CHECKED = {"value": "int | float", "scores": "list[float]"}
-_STEP = {"changes": "list[dict[str, Any]]", "scores": "list[float]"}
-_LEFT_OUT = {"steps": "list[int]", "scores": "list[float]"}
-_CHANGE = {"path": "str", **dict.fromkeys(("before", "after"), "bool | int | float | str | None")}
-
-
-def _check(kept: Mapping[str, Any]) -> None:
-    """Compares what a storage holds with what `dataclasses.asdict` makes of an ablation."""
-    conform_all(kept, _ABLATION)
-    for kind, listed in ((_STEP, kept["steps"]), (_LEFT_OUT, kept["left_out"])):
-        for one in listed:
-            conform_all(one, kind)
-    for change in [*kept["skipped"], *(change for step in kept["steps"] for change in step["changes"])]:
-        conform_all(change, _CHANGE)
-    scores = [kept["default"], *(one["scores"] for one in (*kept["steps"], *kept["left_out"]))]
-    num_seeds = len(kept["seeds"])
-    if num_seeds < 2 or not kept["steps"] or any(len(one) != num_seeds for one in scores):
+def _check(found: Ablation | None) -> None:
+    """Refuses an ablation that has not one score for each seed."""
+    if found is None:
+        return
+    scores = [found.default, *(one.scores for one in found.steps), *(one.scores for one in found.left_out)]
+    num_seeds = len(found.seeds)
+    if num_seeds < 2 or not found.steps or any(len(one) != num_seeds for one in scores):
         raise UserError("its ablation has not one score for each seed")
-    for one in kept["ranges"]:
-        conform_all(one, _RANGE)
-        for checked in one["checked"]:
-            conform_all(checked, _CHECKED)
-            if len(checked["scores"]) == 1 or len(checked["scores"]) > num_seeds:
-                raise UserError(f"its ablation has other scores of {one['path']} than of the winner")
+    for one in found.ranges:
+        if any(len(checked.scores) == 1 or len(checked.scores) > num_seeds for checked in one.checked):
+            raise UserError(f"its ablation has other scores of {one.path} than of the winner")
 
 
-ABLATION: Final = Fact[Ablation | None](
-    "ablation", default=None, read=Ablation.of, annotation="dict[str, Any]", check=_check, stage=ABLATE
-)
+ABLATION: Final = Fact[Ablation | None]("ablation", None, Ablation, _check, stage=ABLATE)
 """What was measured between the default configuration and the winner; None: nothing."""

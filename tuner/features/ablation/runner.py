@@ -237,7 +237,7 @@ def _scores_by_label(records: Sequence[RunRecord]) -> Mapping[str, Mapping[int, 
 def _ranges_of_before(study: optuna.Study, found: Ablation) -> tuple[CheckedRange, ...]:
     """What an earlier session has found of the same configuration on the same seeds, where this one does not ask."""
     kept = study.user_attrs.get(ABLATION.key)
-    before = None if kept is None else Ablation.of(kept)
+    before = None if kept is None else ABLATION.read(kept)
     if before is None or (before.winner, before.skipped) != (found.winner, found.skipped):
         return ()
     shared = min(len(before.seeds), len(found.seeds))

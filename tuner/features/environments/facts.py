@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from tuner.config.kinds import conform_all
 from tuner.features.environments.scales import ScoreScale
 from tuner.results.records import Fact
 
@@ -22,25 +21,7 @@ class OwnWinner:
     scores: tuple[tuple[int, float], ...] = ()
 
 
-def _scales(kept: Mapping[str, Any]) -> dict[str, ScoreScale]:
-    return {name: ScoreScale(**scale) for name, scale in kept.items()}
-
-
-def _own_winners(kept: Mapping[str, Any]) -> dict[str, OwnWinner]:
-    return {
-        name: OwnWinner(one["study"], tuple((int(seed), float(score)) for seed, score in one["scores"]))
-        for name, one in kept.items()
-    }
-
-
-def _check(kept: Mapping[str, Any]) -> None:
-    for scale in kept.values():
-        conform_all(scale, {"random": "float", "good": "float"})
-
-
-ENVIRONMENTS: Final = Fact[Mapping[str, ScoreScale]](
-    "environments", {}, _scales, "dict[str, dict[str, float]]", _check, kept_as="scales"
-)
+ENVIRONMENTS: Final = Fact[Mapping[str, ScoreScale]]("environments", {}, Mapping[str, ScoreScale], kept_as="scales")
 """The scale of each environment by name; none of a study of one."""
-OWN_WINNERS: Final = Fact[Mapping[str, OwnWinner]]("own_winners", {}, _own_winners, stage=None)
+OWN_WINNERS: Final = Fact[Mapping[str, OwnWinner]]("own_winners", {}, Mapping[str, OwnWinner], stage=None)
 """By name of an environment, who won a study of it alone in the same storage."""

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from tuner.results.records import Fact
-from tuner.trial.messages import JsonDict
 
 
 @dataclass(frozen=True)
@@ -25,16 +24,11 @@ class Interactions:
     pairs: tuple[tuple[str, str, float], ...]
     chance: float
 
-    @classmethod
-    def of(cls, content: JsonDict) -> "Interactions":
-        """As read from JSON."""
-        return cls(tuple((first, second, share) for first, second, share in content["pairs"]), content["chance"])
-
     @property
     def found(self) -> tuple[tuple[str, str, float], ...]:
         """The pairs above chance that are of weight."""
         return tuple(pair for pair in self.pairs if pair[2] > max(self.chance, self.LEAST_SHARE))
 
 
-INTERACTIONS: Final = Fact[Interactions | None]("interactions", default=None, read=Interactions.of, stage=None)
+INTERACTIONS: Final = Fact[Interactions | None]("interactions", None, Interactions, stage=None)
 """None where they were not worked out."""

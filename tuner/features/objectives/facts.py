@@ -4,5 +4,5 @@ from typing import Final
 
 from tuner.results.records import Fact
 
-FRONT: Final = Fact[tuple[str, ...]]("front", default=(), read=tuple, annotation="list[str]", is_tracked=True)
+FRONT: Final = Fact[tuple[str, ...]]("front", (), tuple[str, ...], is_tracked=True)
 """Labels of the configurations that no other one beats in all objectives, the best score first."""

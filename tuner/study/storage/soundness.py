@@ -10,6 +10,7 @@ import math
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, NotRequired, TypedDict
 
 import optuna
 import sqlalchemy.exc
@@ -17,13 +18,14 @@ from optuna.exceptions import OptunaError
 from optuna.trial import FrozenTrial, TrialState
 
 from note_rl.support.formats import why_too_new
-from tuner.config.kinds import conform, conform_all
 from tuner.errors import UserError
 from tuner.results.features import all_facts
+from tuner.results.records import Scalar
 from tuner.study.optuna_internals import SCHEMA_VERSION, TABLES
 from tuner.study.space.coordinates import label_of
 from tuner.study.space.parameter_text import value_at
 from tuner.study.storage.retries import cause_of, is_connection_lost
+from tuner.support.decoding import decode
 from tuner.support.names import is_folder_name
 from tuner.support.text_files import is_full, parse_json
 from tuner.trial.messages import JsonDict, Outcome
@@ -34,55 +36,105 @@ _UNREADABLE = (
 )
 """What Optuna raises over records that contradict each other, or are none."""
 
-_STUDY = {
-    "definition": "dict[str, Any]",
-    "settings": "dict[str, int | None]",
-    "facts": "dict[str, str | int | float | bool | None]",
-    "random_score": "float | None",
-    "winner": "str | None",
-    "baselines": "list[str]",
-    "seconds": "float",
-    "closed": "dict[str, int | float | None]",
-    "rungs": "dict[str, Any]",
-    "controller": "dict[str, str | int | float | None]",
-    "sweep_folder": "str",
-}
-_DEFINITION = {
-    "format": "int",
-    "fingerprint": "str",
-    "space": "dict[str, dict[str, Any]]",
-    "metric": "str",
-    "seed": "int",
-    "agent": "str",
-    "env": "str",
-    "backend": "str",
-    "config": "dict[str, Any]",
-    "versions": "dict[str, str]",
-}
-_RUNGS = {"decisions": "list[dict[str, Any]]", "num_trials": "int"}
-_DECISION = {
-    **{"point": "int", "fraction": "float", "enabled": "bool"},
-    **dict.fromkeys(("agreement", "bound"), "float | None"),
-}
-_OWNER = {"host": "str", "pid": "int | None", "folder": "str"}
-_AN_OUTCOME = f"Literal[{', '.join(repr(str(outcome)) for outcome in Outcome)}]"
-_TRIAL = {
-    "run": "dict[str, Any]",
-    "ending": "dict[str, Any]",
-    "attempts": "list[dict[str, Any]]",
-    "warm_start": "str",
-    "outcome": _AN_OUTCOME,
-    "environments": "dict[str, dict[str, Any]]",
-}
-_RUN = {"seed": "int"}
-_DESCRIBED = {"label": "str", "values": "dict[str, Any]"}
-_RUN_OF_STAGE = {**_RUN, **_DESCRIBED, "config": "dict[str, Any]"}
-_JOB = {**_RUN, **_DESCRIBED, "subdir": "str", "overrides": "list[str]"}
-_ATTEMPT = {"outcome": _AN_OUTCOME, "reason": "str", "seconds": "float"}
-_ENDING = {"reason": "str", "seconds": "float", "curve": "str"}
-_TIMED = {"times": "str", "time_limit": "float"}
-_PART = {**_ENDING, "outcome": _AN_OUTCOME, "value": "float | None"}
-_PART_BEGUN = {"attempts": "list[dict[str, Any]]"}
+
+class _Decision(TypedDict):
+    point: int
+    fraction: float
+    enabled: bool
+    agreement: float | None
+    bound: float | None
+
+
+class _Rungs(TypedDict):
+    decisions: list[_Decision]
+    num_trials: int
+
+
+class _Owner(TypedDict):
+    host: str
+    pid: int | None
+    folder: str
+
+
+class _Definition(TypedDict):
+    format: int
+    fingerprint: str
+    space: dict[str, JsonDict]
+    metric: str
+    seed: int
+    agent: str
+    env: str
+    backend: str
+    config: JsonDict
+    versions: dict[str, str]
+
+
+class _Study(TypedDict, total=False):
+    definition: _Definition
+    settings: dict[str, int | None]
+    facts: dict[str, Scalar]
+    random_score: float | None
+    winner: str | None
+    baselines: list[str]
+    seconds: float
+    closed: dict[str, float | None]
+    rungs: _Rungs
+    controller: _Owner
+    sweep_folder: str
+
+
+class _Run(TypedDict):
+    seed: int
+
+
+class _Described(_Run):
+    label: str
+    values: JsonDict
+
+
+class _RunOfStage(_Described):
+    config: JsonDict
+
+
+class _Job(_Described):
+    subdir: str
+    overrides: list[str]
+
+
+class _Attempt(TypedDict):
+    outcome: Outcome
+    reason: str
+    seconds: float
+
+
+class _Ending(TypedDict):
+    reason: str
+    seconds: float
+    curve: str
+    times: NotRequired[str]
+    time_limit: NotRequired[float]
+
+
+class _Part(_Ending):
+    outcome: Outcome
+    value: float | None
+    attempts: NotRequired[list[_Attempt]]
+
+
+_CURVE: Any = list[tuple[float, float]]
+"""Packed into a text; steps and values need not be finite."""
+
+
+class _PartBegun(TypedDict):
+    attempts: list[_Attempt]
+
+
+class _Trial(TypedDict, total=False):
+    ending: _Ending
+    attempts: list[_Attempt]
+    warm_start: str
+    outcome: Outcome
+    environments: dict[str, JsonDict]
 
 
 @contextmanager
@@ -160,19 +212,14 @@ def check_study(study: optuna.Study, address: str) -> None:
         name, directions = study.study_name, study.directions
     _check_format(kept.get("definition"), f"study {name} in {address}")
     try:
-        conform_all(kept, _STUDY, required=False)
+        decode(_Study, kept, nan=False)
         if "definition" in kept:
-            _check_definition(kept["definition"])
-        conform_all(kept.get("controller", {}), _OWNER, required="controller" in kept)
-        conform_all(kept.get("rungs", {}), _RUNGS, required="rungs" in kept)
-        for decision in kept.get("rungs", {}).get("decisions", ()):
-            conform_all(decision, _DECISION)
+            _check_space(kept["definition"])
         for fact in all_facts():
             if fact.stage is not None and fact.key_kept in kept:
-                conform(fact.key_kept, kept[fact.key_kept], fact.annotation)
-                fact.check(kept[fact.key_kept])
+                fact.read(kept[fact.key_kept])
+        run = _Job if "sweep_folder" in kept else _RunOfStage if "/" in name else _Run
         is_screened = "definition" in kept and "sweep_folder" not in kept and "/" not in name
-        run = _JOB if "sweep_folder" in kept else _RUN_OF_STAGE if "/" in name else _RUN
         for trial in trials:
             with _named(f"trial {trial.number}"):
                 _check_trial(trial, run, len(directions), is_stage="/" in name)
@@ -180,12 +227,12 @@ def check_study(study: optuna.Study, address: str) -> None:
                     _check_shown(trial.user_attrs)
                 elif is_screened:
                     _check_carried(trial, kept["definition"]["space"])
-    except UserError as error:
+    except ValueError as error:
         raise _damaged(f"study {name} in {address}", str(error)) from error
 
 
 def _check_format(definition: object, what: str) -> None:
-    """Refuses what a later version wrote, before it is taken for damaged; all else is for `_check_definition`."""
+    """Refuses what a later version wrote, before it is taken for damaged; all else is for `decode`."""
     if isinstance(definition, dict) and isinstance(definition.get("versions"), dict):
         why = why_too_new(definition.get("format"), definition["versions"].get("note-rl"))
         if why is not None:
@@ -196,35 +243,29 @@ def _check_format(definition: object, what: str) -> None:
 def _named(what: str) -> Iterator[None]:
     try:
         yield
-    except UserError as error:
+    except ValueError as error:
         raise UserError(f"{what}: {error}") from error
 
 
-def _check_definition(definition: JsonDict) -> None:
-    conform_all(definition, _DEFINITION)
+def _check_space(definition: JsonDict) -> None:
     described = json.dumps(definition["space"], sort_keys=True).encode()
     if hashlib.sha256(described).hexdigest()[: len(definition["fingerprint"])] != definition["fingerprint"]:
         raise UserError("its search space is not the one it was begun with")
 
 
-def _check_trial(trial: FrozenTrial, run: Mapping[str, str], num_objectives: int, *, is_stage: bool) -> None:
+def _check_trial(trial: FrozenTrial, run: type[_Run], num_objectives: int, *, is_stage: bool) -> None:
     kept = trial.user_attrs
-    conform_all(kept, _TRIAL, required=False)
+    decode(_Trial, kept, nan=False)
     if "run" in kept or is_stage:
-        conform_all(kept.get("run", {}), run)
+        decode(run, kept.get("run", {}), "run", nan=False)
     parts = kept.get("environments", {})
-    for attempt in (*kept.get("attempts", ()), *(one for part in parts.values() for one in part.get("attempts", ()))):
-        conform_all(attempt, _ATTEMPT)
     for name, part in parts.items():
         if not is_folder_name(name):
             raise UserError(f"{name!r} is not the name of an environment")
-        conform_all(part, _PART if "outcome" in part else _PART_BEGUN)
-    for ending in (kept.get("ending"), *(part for part in parts.values() if "outcome" in part)):
-        if ending is not None:
-            conform_all(ending, _ENDING)
-            conform_all(ending, _TIMED, required=False)
-            if not all(_is_curve(ending[key]) for key in ("curve", "times") if key in ending):
-                raise UserError("its curve is not made of points")
+        decode(_Part if "outcome" in part else _PartBegun, part, name, nan=False)
+    for ending in (kept.get("ending", {}), *parts.values()):
+        for key in {"curve", "times"} & ending.keys():
+            decode(_CURVE, parse_json(ending[key]), key)
     if trial.state is TrialState.COMPLETE and len(trial.values or ()) != num_objectives:
         raise UserError("it has no score")
     drawn = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
@@ -254,17 +295,3 @@ def _check_shown(kept: JsonDict) -> None:
     for path, value in kept["run"]["values"].items():
         if kept.get(path, value) != value:
             raise UserError(f"{path} is {kept[path]!r}, and the run has {value!r}")
-
-
-def _is_curve(kept: str) -> bool:
-    """Whether it is a list of points, packed into a text."""
-    try:
-        curve = parse_json(kept)
-    except ValueError:
-        return False
-    return isinstance(curve, list) and all(map(_is_point, curve))
-
-
-def _is_point(point: object) -> bool:
-    """Whether it is a step and a value, which need not be finite."""
-    return isinstance(point, list) and len(point) == 2 and all(type(number) in (int, float) for number in point)

@@ -382,7 +382,7 @@ def test_another_winner_later_has_configurations_of_its_own(tmp_path: Path) -> N
 
 DAMAGES: Sequence[tuple[str, Any, str]] = (
     ("default", [1.0], "not one score for each seed"),
-    ("default", [float("nan")] * 8, "must be a list of numbers"),
+    ("default", [float("nan")] * 8, r"ablation\.default\[0\] must be a number"),
     ("steps", [], "not one score for each seed"),
     ("steps", [{"scores": [1.0] * 8}], "changes"),
     ("winner", [3], "winner"),
