@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from note_rl.errors import SettingsError
-from note_rl.settings.fields import check_fields, documented, given, named, setting
+from note_rl.support.fields import check_fields, documented, given, named, setting
 from note_rl.support.memory import LEAST_OF_A_PROCESS, check_processes
 from note_rl.support.value_kinds import Count, Described, OneOf
 from note_rl.wording import Name, choice, out_of_range

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 from note_rl.errors import SettingsError, say_once
 from note_rl.policy import exploration
 from note_rl.settings.experience import ExperienceSettings, ReplaySettings, RolloutSettings, SequenceSettings
-from note_rl.settings.fields import fields_of
 from note_rl.settings.replay_choices import Hindsight, Priority, RolloutPriority
 from note_rl.settings.settings_table import REPLAY, ROLLOUT, SEQUENCES, SYNONYMS, arguments_of_set, manual_names
 from note_rl.settings.training_settings import Settings
+from note_rl.support.fields import fields_of
 from note_rl.support.value_kinds import refuse_given, refuse_unknown
 
 _log = logging.getLogger(__name__)

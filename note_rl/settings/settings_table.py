@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from note_rl.settings.experience import ReplaySettings, RolloutSettings, SequenceSettings
-from note_rl.settings.fields import Field, fields_of
 from note_rl.settings.plateau import Plateau
 from note_rl.settings.replay_choices import (
     Hindsight,
@@ -16,6 +15,7 @@ from note_rl.settings.replay_choices import (
 )
 from note_rl.settings.training_settings import Settings
 from note_rl.settings.workers import WorkerSettings
+from note_rl.support.fields import Field, fields_of
 from note_rl.support.value_kinds import Kind, flag
 
 ON_POLICY = Field(

@@ -7,12 +7,12 @@ from note_rl.errors import SettingsError
 from note_rl.policy import Policy
 from note_rl.settings.adaptive import Adaptive
 from note_rl.settings.experience import ExperienceSettings, ReplaySettings, RolloutSettings
-from note_rl.settings.fields import check_fields, documented, given, named, setting
 from note_rl.settings.plateau import Plateau, plateau
 from note_rl.settings.schedules import Schedule
 from note_rl.settings.signals import check_signal
 from note_rl.settings.switch_names import DATASET, FRAME_STACK, HER, IRL, MARL, OFFLINE, PPO, SEQUENCES, TRL
 from note_rl.settings.workers import WorkerSettings
+from note_rl.support.fields import check_fields, documented, given, named, setting
 from note_rl.support.value_kinds import SHARE, Count, Described, Number, OneOf, count_or_auto, device, flag
 from note_rl.wording import Part, choice, out_of_range
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from note_rl.settings.fields import check_fields, documented, setting
+from note_rl.support.fields import check_fields, documented, setting
 from note_rl.support.value_kinds import Count, OneOf, flag
 from note_rl.wording import SettingName
 

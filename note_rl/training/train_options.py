@@ -8,10 +8,10 @@ from gymnasium.vector import VectorEnv
 
 from note_rl.errors import say_once
 from note_rl.settings.experience import ExperienceSettings, RolloutSettings, with_train_arguments
-from note_rl.settings.fields import check_fields, documented, like, setting
 from note_rl.settings.replay_choices import Window
 from note_rl.settings.window_functions import WindowFunction
 from note_rl.settings.workers import WorkerSettings
+from note_rl.support.fields import check_fields, documented, like, setting
 from note_rl.support.value_kinds import Count, flag, flag_or_auto, refuse_unknown
 from note_rl.training.callbacks import as_callbacks
 

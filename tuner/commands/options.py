@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 from omegaconf import DictConfig
 from rich.text import Text
 
-from note_rl.settings.fields import Field
 from note_rl.settings.settings_table import ALL
+from note_rl.support.fields import Field
 from tuner.commands.help_page import NAMES, chosen_in, settings_in, texts_of
 from tuner.commands.preflight import compose_or_explain
 from tuner.config.composition import config_loader

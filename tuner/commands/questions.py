@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from note_rl.learners.adjustable import LEARNING_RATE
 from note_rl.settings import RolloutSettings
-from note_rl.settings.fields import like, setting
+from note_rl.support.fields import like, setting
 from note_rl.support.value_kinds import Count
 from tuner.checking.sections import check_section
 from tuner.commands.preflight import check_command

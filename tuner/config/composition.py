@@ -19,7 +19,7 @@ from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from note_rl.settings.fields import setting
+from note_rl.support.fields import setting
 from note_rl.support.value_kinds import SHARE, Count, Number, OneOf, count_or_auto, flag_or_auto
 from tuner.config.cached_loader import ConfigLoader
 from tuner.config.hydra_internals import search_path_of

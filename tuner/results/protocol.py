@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from note_rl.errors import SettingsError
-from note_rl.settings.fields import setting
+from note_rl.support.fields import setting
 from note_rl.support.value_kinds import POSITIVE, Count, Number, OneOf, described
 from note_rl.wording import Name, out_of_range
 from tuner.config.section import Section

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from note_rl.errors import SettingsError
 from note_rl.settings.distributed import Distributed
-from note_rl.settings.fields import named
+from note_rl.support.fields import named
 from note_rl.wording import choice
 
 _KINDS: dict[Literal["mirrored", "multi_worker", "parameter_server"], Any] = {

@@ -22,10 +22,10 @@ from note_rl.replay.readers import NStep, Reader, one_step
 from note_rl.replay.samplers import PrioritizedSampler
 from note_rl.replay.trajectories import TripletReader
 from note_rl.settings.experience import ReplaySettings
-from note_rl.settings.fields import given, named
 from note_rl.settings.switch_names import HER
 from note_rl.settings.training_settings import Settings
 from note_rl.settings.window_functions import Removal, ask, kept
+from note_rl.support.fields import given, named
 from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps, Update
 from note_rl.wording import Sentence
 

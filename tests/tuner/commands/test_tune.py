@@ -331,8 +331,8 @@ REFUSED = {
     "seeds searched": (["+space.seed={low: 1, high: 5}"], "space.seed cannot be searched"),
     "an unknown metric": (["study.metric=mixd"], "did you mean mixed?"),
     "an unknown setting": (["+study.num_trails=3"], "study has no num_trails; did you mean study.num_trials?"),
-    "no trials": (["study.num_trials=0"], "study.num_trials=0 must be a whole number, at least 1"),
-    "a rung beyond the end": (["study.pruning.rungs=[0.5,1.5]"], "1.5 must be a fraction of the step budget"),
+    "no trials": (["study.num_trials=0"], "study.num_trials=0 is not possible: it must be at least 1"),
+    "a rung beyond the end": (["study.pruning.rungs=[0.5,1.5]"], "[0.5, 1.5] is not possible: it must be above 0"),
     "an unknown sampler": (["sampler=foo"], "there is no sampler=foo (there is "),
     "an argument of one's own sampler": (
         ["sampler=random", "sampler._target_=my.Mine", "sampler.flavour=z"],

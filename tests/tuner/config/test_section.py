@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from note_rl.settings.fields import like, setting
+from note_rl.support.fields import like, setting
 from note_rl.support.value_kinds import Count, Number
 from tuner.config.section import Named, Section
 from tuner.config.signatures import Argument, signature_of

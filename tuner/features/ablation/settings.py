@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from note_rl.errors import SettingsError
-from note_rl.settings.fields import setting
+from note_rl.support.fields import setting
 from note_rl.support.value_kinds import Count, Number, described
 from note_rl.wording import Name, as_setting
 from tuner.config.section import Section

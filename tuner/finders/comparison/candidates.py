@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from note_rl.settings.fields import setting
+from note_rl.support.fields import setting
 from note_rl.support.value_kinds import Count
 from note_rl.training.callbacks import Callback, Logs
 from note_rl.training.frozen import FrozenData

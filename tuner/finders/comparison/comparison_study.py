@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from note_rl.settings.fields import setting
+from note_rl.support.fields import setting
 from note_rl.support.value_kinds import Count
 from tuner.config.section import Section
 from tuner.errors import UserError

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 
-from note_rl.settings.fields import setting
+from note_rl.support.fields import setting
 from note_rl.support.value_kinds import POSITIVE, Count
 from tuner.config.section import Section
 from tuner.errors import UserError
