@@ -9,6 +9,9 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from note_rl.support.fields import setting
+from note_rl.support.value_kinds import NOT_NEGATIVE, POSITIVE, Count
+from tuner.config.section import Section
 from tuner.errors import require
 from tuner.trial.context import current_trial
 
@@ -20,7 +23,7 @@ _HIDES_NOTHING = -4.0
 
 
 @dataclass(frozen=True)
-class Drifting:
+class Drifting(Section, path="agent"):
     """A synthetic learner. Called with a seed it learns, from where an earlier attempt stopped.
 
     Each part of training adds to the score, the more the nearer the rate is to the best one of that moment. A high rate
@@ -38,21 +41,17 @@ class Drifting:
         schedule: By name (`learning_rate`), pairs (environment steps, value from then on).
     """
 
-    learning_rate: float = 1e-2
+    learning_rate: float = setting(1e-2, POSITIVE)
     drift: float = 2.0
-    width: float = 0.5
-    noise: float = 1.0
-    hidden: float = 0.0
-    num_points: int = 16
+    width: float = setting(0.5, POSITIVE)
+    noise: float = setting(1.0, NOT_NEGATIVE)
+    hidden: float = setting(0.0, NOT_NEGATIVE)
+    num_points: int = setting(16, Count())
     total_steps: int = 1600
     schedule: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "width"):
-            require(getattr(self, name) > 0.0, name, getattr(self, name), "above 0")
-        require(self.noise >= 0.0, "noise", self.noise, "at least 0")
-        require(self.hidden >= 0.0, "hidden", self.hidden, "at least 0")
-        require(self.num_points >= 1, "num_points", self.num_points, "at least 1")
+        super().__post_init__()
         unknown = [name for name in self.schedule if name != "learning_rate"]
         require(not unknown, "schedule", ", ".join(unknown), "of learning_rate, the only number that may change")
 

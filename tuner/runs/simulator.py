@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tuner.errors import require
+from note_rl.support.fields import setting
+from note_rl.support.value_kinds import NOT_NEGATIVE, POSITIVE, SHARE, SHARE_BELOW_1, Count, OneOf
+from tuner.config.section import Section
 from tuner.trial.context import current_trial
 from tuner.trial.reporter import Reporter
 
@@ -28,7 +30,7 @@ _MEMORY_STEP = 16 * 2**20
 
 
 @dataclass(frozen=True)
-class Synthetic:
+class Synthetic(Section, path="agent"):
     """A synthetic learner. Called with a seed it reports its learning curve, from where an earlier attempt stopped.
 
     The scores at the end form one smooth hill over the first four arguments; the fifth changes nothing.
@@ -52,33 +54,22 @@ class Synthetic:
         num_helpers: Child processes that a run keeps, and without which it cannot go on.
     """
 
-    learning_rate: float = 1e-4
-    gamma: float = 0.9
-    batch_size: int = 256
-    activation: str = "relu"
+    learning_rate: float = setting(1e-4, POSITIVE)
+    gamma: float = setting(0.9, SHARE_BELOW_1)
+    batch_size: int = setting(256, Count())
+    activation: str = setting("relu", OneOf(tuple(_ACTIVATIONS)))
     entropy_coef: float = 0.0
-    num_points: int = 9
-    seed_noise: float = 5.0
+    num_points: int = setting(9, Count())
+    seed_noise: float = setting(5.0, NOT_NEGATIVE)
     evaluation_noise: float = 2.0
     diverge_above: float | None = None
-    crash_rate: float = 0.0
-    hang_rate: float = 0.0
-    diverge_rate: float = 0.0
-    memory_rate: float = 0.0
-    memory_mb: float = 64.0
-    sleep_s: float = 0.0
-    num_helpers: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("crash_rate", "hang_rate", "diverge_rate", "memory_rate"):
-            require(0.0 <= getattr(self, name) <= 1.0, name, getattr(self, name), "a share between 0 and 1")
-        for name in ("seed_noise", "evaluation_noise", "sleep_s", "num_helpers", "memory_mb"):
-            require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
-        require(self.learning_rate > 0.0, "learning_rate", self.learning_rate, "above 0")
-        require(0.0 <= self.gamma < 1.0, "gamma", self.gamma, "at least 0 and below 1")
-        require(self.batch_size >= 1, "batch_size", self.batch_size, "at least 1")
-        require(self.num_points >= 1, "num_points", self.num_points, "at least 1")
-        require(self.activation in _ACTIVATIONS, "activation", self.activation, " or ".join(_ACTIVATIONS))
+    crash_rate: float = setting(0.0, SHARE)
+    hang_rate: float = setting(0.0, SHARE)
+    diverge_rate: float = setting(0.0, SHARE)
+    memory_rate: float = setting(0.0, SHARE)
+    memory_mb: float = setting(64.0, NOT_NEGATIVE)
+    sleep_s: float = setting(0.0, NOT_NEGATIVE)
+    num_helpers: int = setting(0, Count(0))
 
     @property
     def quality(self) -> float:

@@ -85,10 +85,10 @@ def test_seeds_differ_by_the_noise_asked_for_and_a_seed_repeats_itself() -> None
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ({"crash_rate": 1.5}, "crash_rate=1.5 is not possible: it must be a share between 0 and 1"),
+        ({"crash_rate": 1.5}, "agent.crash_rate=1.5 is not possible: it must lie between 0 and 1"),
         ({"learning_rate": 0.0}, "learning_rate=0.0"),
         ({"gamma": 1.0}, "gamma=1.0"),
-        ({"activation": "gelu"}, "must be tanh or relu or sigmoid"),
+        ({"activation": "gelu"}, "must be one of tanh, relu, sigmoid"),
         ({"seed_noise": -1.0}, "seed_noise=-1.0"),
     ],
 )
