@@ -30,7 +30,7 @@ from tuner.study import StudyStore
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 
 TIME = (Objective("seconds", "seconds of a run"),)
-SEVERAL: dict[str, Any] = {"metric": "final", "others": ("seconds",), "num_trials": 10, "num_candidates": 3}
+SEVERAL: dict[str, Any] = {"metric": ("final", "seconds"), "num_trials": 10, "num_candidates": 3}
 
 
 def timed(spec: TrialSpec, attempt: int) -> Script:
@@ -139,7 +139,7 @@ def test_a_controller_that_dies_loses_nothing(tmp_path: Path) -> None:
 def test_going_on_with_other_objectives_is_refused(tmp_path: Path) -> None:
     run_study(tmp_path, FakeExecutor(2, timed), **SEVERAL)
     with pytest.raises(UserError, match=r"others was \['seconds'\] and is \[\]"):
-        run_study(tmp_path, FakeExecutor(2, timed), **{**SEVERAL, "others": ()})
+        run_study(tmp_path, FakeExecutor(2, timed), **{**SEVERAL, "metric": "final"})
     check_complete(run_study(tmp_path, FakeExecutor(2), name="plain"))
 
 
