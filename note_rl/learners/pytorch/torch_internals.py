@@ -1,7 +1,7 @@
 """The names of PyTorch that are no part of its interface, all of them in this file; written for PyTorch 2.13.
 
 Each says what it does and why there is no public way. `tests/note_rl/learners/test_torch_internals.py` holds one test
-for each name, which says what breaks without it.
+for each name, which says what breaks without it; `step_graph/test_compiler.py` there has those that compile.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

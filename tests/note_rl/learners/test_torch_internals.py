@@ -1,6 +1,7 @@
-"""One test for each private name of PyTorch: it says what breaks if the name is gone or means something else."""
+"""One test for each private name of PyTorch: it says what breaks if the name is gone or means something else.
 
-import logging
+Those that compile are in step_graph/test_compiler.py, as compiling once takes some seconds.
+"""
 
 import pytest
 import torch
@@ -10,9 +11,6 @@ from torch.nn.functional import linear
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from note_rl.learners.pytorch import torch_internals as internals
-from note_rl.learners.pytorch.step_graph import compiler as compiled_module
-from note_rl.learners.pytorch.step_graph.compiler import compiled, has_compiler
-from note_rl.learners.pytorch.step_graph.record import recorded
 
 aten = torch.ops.aten
 
@@ -159,23 +157,3 @@ def test_one_mode_of_stand_ins():
         first, second = (make_fx(torch.sin)(torch.ones(2)) for _ in range(2))
     (one,), (other,) = ([n for n in graph.graph.nodes if n.op == "call_function"] for graph in (first, second))
     assert one.meta["val"].fake_mode is other.meta["val"].fake_mode
-
-
-@pytest.mark.skipif(not has_compiler(), reason="there is no compiler")
-def test_programs(monkeypatch, tmp_path, caplog):
-    """aot_compile, package_aoti, AOTIModelContainerRunnerCpu, lowerings, fresh_cache: without them, none is compiled.
-
-    All in one program, as each takes some seconds.
-    """
-    monkeypatch.setenv("NOTE_RL_TORCH_CACHE", str(tmp_path))
-    from torch._inductor import lowering
-
-    before = {kernel: lowering.lowerings[kernel] for kernel in compiled_module._QUICKER_IN_TORCH}
-    recording = recorded(lambda x: [x.tanh() + 1.0], [], [torch.ones(4)])
-    with caplog.at_level(logging.DEBUG):
-        run = compiled(recording, [torch.ones(4)])
-    x = torch.tensor([0.0, 1.0, -1.0, 0.5])
-    torch.testing.assert_close(run(x)[0], x.tanh() + 1.0)
-    assert not [record for record in caplog.records if record.name == internals.INDUCTOR_LOGGER]
-    assert {kernel: lowering.lowerings[kernel] for kernel in before} == before
-    assert [path.suffix for path in tmp_path.rglob("*.pt2")] == [".pt2"]

@@ -1,6 +1,7 @@
 """Recorded steps in compiled code, which is kept from one process to the next."""
 
 import getpass
+import logging
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from note_rl.learners.pytorch.step_graph import compiler as module
 from note_rl.learners.pytorch.step_graph.compiler import NO_COMPILER, compiled, has_compiler, why_not_compiled
 from note_rl.learners.pytorch.step_graph.record import recorded
 from note_rl.learners.pytorch.step_graph.replay import replay
+from note_rl.learners.pytorch.torch_internals import INDUCTOR_LOGGER
 
 INPUTS = [torch.linspace(-2.0, 2.0, 32 * 4).reshape(32, 4)]
 
@@ -46,7 +48,25 @@ def passing(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory, recording, passing):
+def said():
+    """What inductor's logger has let through."""
+    records, handler, logger = [], logging.Handler(), logging.getLogger(INDUCTOR_LOGGER)
+    handler.emit = records.append
+    logger.addHandler(handler)
+    yield records
+    logger.removeHandler(handler)
+
+
+@pytest.fixture(scope="module")
+def lowerings():
+    """How inductor writes kernels, and how it wrote those that are quicker in torch before anything was compiled."""
+    from torch._inductor import lowering
+
+    return lowering.lowerings, {kernel: lowering.lowerings[kernel] for kernel in module._QUICKER_IN_TORCH}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory, recording, passing, said, lowerings):
     """A step that was compiled once, as it is kept."""
     folder = tmp_path_factory.mktemp("programs")
     with pytest.MonkeyPatch.context() as patch:
@@ -98,6 +118,15 @@ def test_compiled_code_gives_the_same_and_follows_its_tensors(kept, recording, w
         weight.mul_(0.5)
     torch.testing.assert_close(changed, expected_changed, rtol=1e-5, atol=1e-7)
     assert float(changed) > 1.2 * float(loss)
+
+
+@needs_compiler
+def test_compiling_is_silent_and_leaves_inductor_as_it_was(program, said, lowerings):
+    """aot_compile, package_aoti, AOTIModelContainerRunnerCpu, lowerings, fresh_cache: without them, nothing is."""
+    now, before = lowerings
+    assert {kernel: now[kernel] for kernel in before} == before
+    assert [record.getMessage() for record in said if record.name == INDUCTOR_LOGGER] == []
+    assert [path.suffix for path in program.parents[1].rglob("*.pt2")] == [".pt2"]
 
 
 @needs_compiler
