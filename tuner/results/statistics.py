@@ -146,10 +146,7 @@ def spearman(x: ArrayLike, y: ArrayLike) -> float:
     first, second = _finite_vector(x), _finite_vector(y)
     if first.size != second.size or first.size < 2:
         raise ValueError(f"spearman needs two vectors of the same length >= 2, not {first.size} and {second.size}")
-    ranks_x = average_ranks(first) - (first.size + 1) / 2
-    ranks_y = average_ranks(second) - (second.size + 1) / 2
-    scale = np.sqrt((ranks_x**2).sum() * (ranks_y**2).sum())
-    return float((ranks_x * ranks_y).sum() / scale) if scale > 0 else float("nan")
+    return float(_rank_correlation(first, second))
 
 
 def spearman_bound(x: ArrayLike, y: ArrayLike, quantile: float = 0.1) -> float:
@@ -166,7 +163,7 @@ def spearman_bound(x: ArrayLike, y: ArrayLike, quantile: float = 0.1) -> float:
     if math.isnan(spearman(first, second)):
         return math.nan
     draws = _resample(first.size, 1000, np.random.default_rng(0))
-    found = [spearman(first[drawn], second[drawn]) for drawn in draws]
+    found = _rank_correlation(first[draws], second[draws])
     return float(np.quantile(np.nan_to_num(found), quantile))
 
 
@@ -188,10 +185,34 @@ def expected_best_of_k(values: ArrayLike, k: int) -> float:
 
 
 def average_ranks(values: FloatArray) -> FloatArray:
-    """Ranks from 1 to N; equal values share the mean of the ranks they occupy."""
-    _, group, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last_rank = np.cumsum(counts)
-    return np.asarray((last_rank - (counts - 1) / 2)[group], dtype=np.float64)
+    """Ranks from 1 to N over the last axis; equal values share the mean of the ranks they occupy.
+
+    Args:
+        values: [..., N], N >= 1.
+
+    Returns:
+        [..., N].
+    """
+    order = np.argsort(values, axis=-1)
+    ordered = np.take_along_axis(values, order, axis=-1)
+    places = np.arange(values.shape[-1])
+    begins = np.ones(values.shape, dtype=bool)  # whether another value stands before, or none
+    begins[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    ends = np.roll(begins, -1, axis=-1)
+    first = np.maximum.accumulate(np.where(begins, places, 0), axis=-1)
+    last = np.minimum.accumulate(np.where(ends, places, places[-1])[..., ::-1], axis=-1)[..., ::-1]
+    ranks = np.empty(values.shape)
+    np.put_along_axis(ranks, order, (first + last) / 2 + 1, axis=-1)
+    return ranks
+
+
+def _rank_correlation(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Spearman's rank correlation over the last axis, [..., N] -> [...]; NaN where a side is constant."""
+    middle = (x.shape[-1] + 1) / 2
+    ranks_x, ranks_y = average_ranks(x) - middle, average_ranks(y) - middle
+    scale = np.sqrt((ranks_x**2).sum(axis=-1) * (ranks_y**2).sum(axis=-1))
+    undefined = np.full(scale.shape, math.nan)
+    return np.divide((ranks_x * ranks_y).sum(axis=-1), scale, out=undefined, where=scale > 0)
 
 
 def _resample(num_scores: int, resamples: int, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.results.statistics import (
+    average_ranks,
     bootstrap_interval,
     difference_interval,
     expected_best_of_k,
@@ -175,6 +176,11 @@ def test_spearman_is_the_correlation_of_average_ranks(pairs: list[tuple[int, int
         assert math.isnan(spearman(x, y))
     else:
         assert spearman(x, y) == pytest.approx(np.corrcoef(naive_ranks(x), naive_ranks(y))[0, 1])
+
+
+def test_each_row_has_ranks_of_its_own() -> None:
+    rows = [[3.0, 1.0, 2.0, 1.0], [0.0, 0.0, 0.0, 0.0], [4.0, 3.0, 2.0, 1.0], [2.0, -0.0, 0.0, 2.0]]
+    np.testing.assert_array_equal(average_ranks(np.array(rows)), [naive_ranks(row) for row in rows])
 
 
 def test_the_bound_of_an_agreement_by_hand() -> None:
