@@ -51,7 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         params = item.callspec.params
         names = [getattr(value, "__name__", value) for value in params.values()]
-        if params["framework"].package == "keras" and (not mark.args or any(name in mark.args for name in names)):
+        framework = getattr(params["framework"], "package", params["framework"])
+        if framework == "keras" and (not mark.args or any(name in mark.args for name in names)):
             item.add_marker(pytest.mark.slow)
 
 

@@ -25,6 +25,7 @@ def prioritized_ppo(framework: Framework, **options: Any) -> Any:
     return agent
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize(
     ("framework", "pool"), [(Framework("pytorch"), False), (Framework("pytorch"), True), (Framework("keras"), False)]
 )

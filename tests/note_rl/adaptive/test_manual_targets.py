@@ -31,6 +31,7 @@ def nearest_rung(wanted: float) -> float:
     return min((16.0, 32.0, 64.0, 128.0, 256.0), key=lambda rung: abs(np.log(rung / wanted)))
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("framework", frameworks())
 @pytest.mark.parametrize(("target", "scale"), [(0.2, 1.0), (0.9, 1.0), (100, 1.0), (0.9, 4.0)])
 def test_the_batch_follows_the_manuals_formula(framework: Framework, target: float, scale: float) -> None:
@@ -65,6 +66,7 @@ def test_without_a_target_the_batch_is_capped_as_before() -> None:
     assert schedule(0.9)[-1][1] == 16.0
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("framework", frameworks())
 def test_a_rollouts_target_may_be_a_number_of_transitions(framework: Framework) -> None:
     agent = framework.agents.PPO(hidden_size=(8,), env=corridor)
@@ -131,6 +133,7 @@ def test_prioritized_rollouts_are_trimmed(rule: str) -> None:
     assert left[1] == left[0] - answers[0]
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("framework", frameworks())
 def test_noise_sets_batch_and_learning_rate_together(framework: Framework) -> None:
     """The batch takes the learning rate along unless that goes by the noise itself."""

@@ -19,6 +19,7 @@ MOVED_BY: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow_in_keras("schedule", "adaptation")
 @pytest.mark.usefixtures("eager_updates")
 @pytest.mark.parametrize("framework", frameworks())
 @pytest.mark.parametrize("moved_by", MOVED_BY)

@@ -229,6 +229,7 @@ def test_convolutions_learn_to_point(framework):
     assert agent.evaluate(20).returns.tolist() == [2.0] * 20
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.usefixtures("eager_updates")
 def test_an_actor_and_its_critic_see_pictures(framework):
     seed_everything(0)

@@ -246,6 +246,7 @@ def at_the_start_of_cartpole(seed):
     )
 
 
+@pytest.mark.slow_in_keras(*range(3, 8))
 @pytest.mark.parametrize("seed", range(8))
 def test_the_mistake_is_found_where_values_are_nearly_constant(framework, seed):
     seed_everything(seed)

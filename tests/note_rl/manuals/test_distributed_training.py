@@ -41,7 +41,9 @@ def strategy_of(kind):
     return kind(["CPU:0"]) if kind is tf.distribute.MirroredStrategy else kind()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(  # test_pool_network has both
+    "kind", [KINDS[0], pytest.param(KINDS[1], marks=pytest.mark.slow)]
+)
 def test_dqn_and_its_variants(kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TF_CONFIG", raising=False)

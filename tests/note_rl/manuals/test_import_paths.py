@@ -55,6 +55,7 @@ def test_both_frameworks_take_the_same(path: str) -> None:
     assert [each.default for each in one.parameters.values()] == [each.default for each in other.parameters.values()]
 
 
+@pytest.mark.slow_in_keras("MADDPG", "pool_network.PPO_pr")
 @pytest.mark.parametrize("framework", frameworks())
 @pytest.mark.parametrize("path", ["DDPG_HER", "MADDPG", "pool_network.PPO_pr"])
 def test_a_pickle_finds_its_class_again(framework: Framework, path: str) -> None:

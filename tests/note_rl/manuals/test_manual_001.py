@@ -86,6 +86,7 @@ def test_snippet(name, framework, tmp_path, monkeypatch):
     run_short(framework, name, SNIPPETS[name])
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("framework", ["keras", "pytorch"])
 def test_the_usage_example_of_set(framework):
     """Correction: hidden_size for hidden_dim."""

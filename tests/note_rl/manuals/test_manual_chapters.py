@@ -14,6 +14,7 @@ from tests.note_rl.manuals.snippets import DQN_SET, build, train
 from tests.note_rl.manuals.test_manuals import SNIPPETS
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("framework", ["keras", "pytorch"])
 def test_looking_saving_and_restoring(framework, tmp_path, monkeypatch):
     """Correction: none; windows need a display, so files are written here.
@@ -24,7 +25,7 @@ def test_looking_saving_and_restoring(framework, tmp_path, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "Agg")
     model = build(framework, SNIPPETS["DQN"])
     model.set(num_updates=4)
-    train(framework, model, 30, p=0)
+    train(framework, model, 12, p=0)
     model.visualize_loss("loss.png")
     model.visualize_reward("reward.png")
     model.visualize_reward_loss("both.png")
@@ -33,7 +34,7 @@ def test_looking_saving_and_restoring(framework, tmp_path, monkeypatch):
     model.save("model.dat")
     restored = build(framework, SNIPPETS["DQN"])
     restored.restore("model.dat")
-    assert restored.num_episodes == 30
+    assert restored.num_episodes == 12
     other = build(framework, SNIPPETS["DQN"])
     other.restore_param("param.dat")
     obs = np.ones((3, 4), np.float32)

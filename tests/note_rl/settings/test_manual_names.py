@@ -141,6 +141,7 @@ def test_window_functions_that_differ_or_are_none(framework):
         train(framework, agent)
 
 
+@pytest.mark.slow_in_keras
 @BOTH
 def test_history_of_a_life_and_of_a_restored_one(framework, tmp_path):
     agent = dqn(framework)

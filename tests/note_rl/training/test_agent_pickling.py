@@ -131,6 +131,7 @@ def test_functions_that_refer_to_the_agent_refer_to_the_copy(framework):
     assert (agent.asked, other.asked) == (0, 3)
 
 
+@pytest.mark.slow_in_keras
 @BOTH
 def test_attributes_changed_since_go_along(framework):
     agent, optimizer = made(framework, "DQN")

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.usefixtures("eager_updates")
 ARRAYS = {"learner/agent/a": np.arange(6.0).reshape(2, 3), "learner/agent/../b": np.ones((), np.int64)}
 
 
+@pytest.mark.slow_in_keras(False)
 @FRAMEWORKS
 @pytest.mark.parametrize("in_background", [False, True])
 def test_a_run_goes_on_from_a_folder_as_from_a_file(framework, in_background, tmp_path):

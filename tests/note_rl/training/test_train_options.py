@@ -26,6 +26,7 @@ def dqn(framework, env=lambda: Counting(5), **settings):
     return agent, framework.optimizers.adam(agent.param, 1e-2)
 
 
+@pytest.mark.slow_in_keras
 @BOTH
 def test_all_of_the_manuals_arguments_are_taken(framework, caplog, monkeypatch):
     monkeypatch.setattr(errors, "_said", set())

@@ -84,6 +84,7 @@ def test_training_on_in_the_same_process_is_the_same_as_in_one_call(framework, m
     np.testing.assert_array_equal(framework.parameters(parts)[0], framework.parameters(whole)[0])
 
 
+@pytest.mark.slow_in_keras
 def test_counts(framework):
     agent, optimizer = dqn(framework, lambda: Counting(5))
     result = agent.train(optimizer=optimizer, total_steps=100, **quietly(framework))
@@ -97,12 +98,14 @@ def test_counts(framework):
     assert agent.num_gradient_steps == 40
 
 
+@pytest.mark.slow_in_keras
 def test_episodes_as_the_measure(framework):
     agent, optimizer = dqn(framework, lambda: Counting(5), replay={"train_freq": None})
     result = agent.train(optimizer=optimizer, episodes=7, **quietly(framework))
     assert (len(result.returns), result.num_env_steps, result.stop_reason) == (7, 35, "episodes")
 
 
+@pytest.mark.slow_in_keras
 def test_criterion_stops(framework):
     agent, optimizer = dqn(framework, lambda: Counting(5), trial_count=3, criterion=15.0)
     result = agent.train(optimizer=optimizer, total_steps=1000, **quietly(framework))
@@ -143,6 +146,7 @@ def test_a_continuous_environment_is_refused(framework):
         agent.train(optimizer=optimizer, total_steps=64, **quietly(framework))
 
 
+@pytest.mark.slow_in_keras
 def test_evaluation_is_deterministic_and_leaves_training_alone(framework):
     agent, optimizer = dqn(framework)
     other, other_optimizer = dqn(framework)
@@ -181,6 +185,7 @@ def test_the_door_of_the_manuals(framework, caplog):
         agent.set(batches=3)
 
 
+@pytest.mark.slow_in_keras
 def test_progress_lines(framework, caplog):
     agent, optimizer = dqn(framework, lambda: Counting(5))
     with caplog.at_level(logging.INFO, logger="note_rl"):

@@ -150,6 +150,7 @@ def test_critics_learn_from_both_as_well(framework, name):
     assert agent.evaluate(10).mean > 6.5  # of 8; the image alone gives 5.3, the sign alone 2.7
 
 
+@pytest.mark.slow_in_keras
 @BOTH
 def test_bytes_reach_the_network_as_they_are_where_observations_are_normalised(framework):
     """The image stays from 0 to 255, which the network divides by; the sign gets mean 0 and deviation 1."""
