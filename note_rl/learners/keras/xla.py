@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from note_rl.errors import say_once
-from note_rl.learners.keras.tensorflow_internals import next_number
+from note_rl.learners.keras.tensorflow_internals import next_number, skip_numbers
 from note_rl.learners.step_way import StepWay, Way
 from note_rl.support.xla_cache import clear_xla_cache
 
@@ -66,7 +66,8 @@ class Compilation:
 
     def _traced(self, function: Callable[..., Any], *arguments: Any) -> Any:
         def named(*tensors: Any) -> Any:
-            _begin_names_anew()
+            if self.uses_xla:
+                _begin_names_anew()
             return function(*tensors)
 
         autograph = needs_autograph(self._owner)
@@ -102,8 +103,7 @@ def _begin_names_anew() -> None:
     Equal programs then have equal names, whatever the process did before, and XLA finds what it has compiled of them
     (`note_rl.support.xla_cache`).
     """
-    for _ in range(-next_number() % _ROUND):
-        next_number()
+    skip_numbers(-next_number() % _ROUND)
 
 
 def needs_autograph(owner: type) -> bool:

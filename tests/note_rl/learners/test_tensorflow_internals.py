@@ -34,9 +34,11 @@ def test_variables_become_constants():
 
 
 def test_numbers_of_names():
-    """ops.uid: without it, XLA compiles an equal program once more in each process."""
+    """TFE_Py_UID: without it, XLA compiles an equal program once more in each process."""
     first = internals.next_number()
     assert internals.next_number() == first + 1
+    internals.skip_numbers(3)
+    assert internals.next_number() == first + 5
 
 
 def test_exchanges_can_be_aborted():
