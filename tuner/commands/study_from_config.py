@@ -44,6 +44,7 @@ from tuner.support.passwords import command_line
 from tuner.trial.messages import JsonDict
 
 _DOWNLOADED = "tuner.hub"
+_MOST_RESOLVED = 64
 
 
 def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
@@ -167,10 +168,16 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
     run_config = run_config_of(resolved)
 
     template = config.copy()
+    resolved_before: dict[str, JsonDict] = {}  # a candidate has the same values on each seed, and in what is said of it
 
     def configure(values: JsonDict) -> JsonDict:
-        with _holding(template, values):
-            return run_config_of(resolve(template, RUN_PARTS))
+        key = repr(values)
+        if key not in resolved_before:
+            if len(resolved_before) >= _MOST_RESOLVED:
+                resolved_before.clear()
+            with _holding(template, values):
+                resolved_before[key] = run_config_of(resolve(template, RUN_PARTS))
+        return resolved_before[key]
 
     agent = function_name(run_config).lower()
     settings = StudyConfig(**study)
