@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from note_rl.learners.pytorch.step_graph import choice
 from note_rl.optimizers.pytorch import adam, sgd
 from note_rl.policy import EpsGreedyQPolicy
 from note_rl.replay.experience import Clock
@@ -130,9 +131,10 @@ def test_gradient_steps_to_come_are_those_so_far_times_what_is_left():
     assert Clock(num_gradient_steps=300, progress=1.0).gradient_steps_to_come(beginning) == 0
 
 
-def test_train_records_where_it_is_long_enough_and_learns_the_same():
+def test_train_records_where_it_is_long_enough_and_learns_the_same(monkeypatch):
+    monkeypatch.setattr(choice, "_WORTH_RECORDING", choice._WORTH_RECORDING // 4)
     learners = []
-    for jit, total_steps in ((False, 640), ("auto", 640), ("auto", 160)):
+    for jit, total_steps in ((False, 160), ("auto", 160), ("auto", 48)):
         agent = built_in("DQN")
         agent.set(policy=EpsGreedyQPolicy(0.2), batch=8, train_freq=16, gradient_steps=64, update_batches=50, seed=1)
         agent.train(adam(agent.param, 1e-3), total_steps=total_steps, jit_compile=jit, p=0)
