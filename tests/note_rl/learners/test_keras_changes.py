@@ -121,15 +121,12 @@ def exchange(agent):
     agent.net.layers[3].inner = agent.net.layers[3].other
 
 
-LAYERS = {
+LAYERS = {  # numbers of other layers, and those of own ones: test_layers_that_change.py
     "rate of dropout": set_to("net.layers[1].rate", 0.0),
-    "frozen batch normalisation": set_to("net.layers[2].trainable", False),
-    "momentum of batch normalisation": set_to("net.layers[2].momentum", 0.1),
     "frozen layer": set_to("net.layers[0].trainable", False),
     "constraint": set_to("net.layers[0].kernel.constraint.max_value", 0.01),
     "frozen variable": set_to("net.layers[0].kernel.trainable", False),
     "activation": set_to("net.layers[0].activation", keras.activations.tanh),
-    "number of an own layer": set_to("net.layers[3].temperature", 0.1),
     "another layer within one": exchange,
 }
 

@@ -1,6 +1,7 @@
 """What changes inside layers after a step was recorded is followed, to the last bit."""
 
 import logging
+from functools import cache
 
 import numpy as np
 import pytest
@@ -70,6 +71,11 @@ def learned(jit, change, again=False, **options):
     return learner
 
 
+@cache
+def unchanged():
+    return learned(False, lambda agent: None).get_state()
+
+
 AGAIN = ("p", "norm.eval", "frozen", "hook on a layer")
 
 
@@ -77,8 +83,7 @@ AGAIN = ("p", "norm.eval", "frozen", "hook on a layer")
 def test_a_change_within_a_layer_is_followed(name, again):
     change = CHANGES[name]
     plain, traced = (learned(jit, change, again) for jit in (False, "auto"))
-    unchanged = learned(False, lambda agent: None).get_state()
-    moved = [name for name, values in plain.get_state().items() if not np.array_equal(values, unchanged.get(name))]
+    moved = [name for name, values in plain.get_state().items() if not np.array_equal(values, unchanged().get(name))]
     assert moved, "the change changes nothing"
     assert_same_state(plain, traced, rtol=0)
     assert traced.num_traces == (1 if not eligible(traced.agent) else 2)
