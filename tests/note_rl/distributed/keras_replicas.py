@@ -17,8 +17,6 @@ from note_rl.optimizers.keras import adam
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from note_rl.seeding import seed_everything
 from note_rl.training.checkpoint import read_checkpoint
-from tests.tuner.runs.test_stops import Stopping, attempt, config_of
-from tuner.trial.folder import CHECKPOINT_FILE
 
 CLIP = 0.05  # so low that it always acts: averages are taken before
 REPLAY = {"batch": 16, "pool_size": 200, "train_freq": 8, "num_updates": 4, "learning_starts": 32}
@@ -61,6 +59,9 @@ def refusals(strategy):
 
 def configured(folder):
     """What runs of TD3, whose actor waits, come to: one by itself, and one shared that is stopped on its way."""
+    from tests.tuner.runs.test_stops import Stopping, attempt, config_of  # takes a second
+    from tuner.trial.folder import CHECKPOINT_FILE
+
     agent = ("td3", "keras", "training.jit_compile=false", f"training.max_grad_norm={CLIP}", "training.total_steps=120")
     assert attempt(config_of(*agent), folder / "alone", Stopping(), math.inf)
     shared, reporter = config_of(*agent, "strategy=mirrored"), Stopping()

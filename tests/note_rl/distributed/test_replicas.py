@@ -73,7 +73,9 @@ class Signalling(Callback):
     ("number", "message"),
     [
         (signal.SIGKILL, r"rank 1 .*has ended.*rank 1 was ended by SIGKILL"),
-        (signal.SIGSTOP, r"rank 1 .*has not been heard of for [34] s"),
+        pytest.param(  # test_channel.py has silence among ranks that are threads
+            signal.SIGSTOP, r"rank 1 .*has not been heard of for [34] s", marks=pytest.mark.slow
+        ),
     ],
     ids=["killed", "stopped"],
 )
