@@ -35,7 +35,10 @@ DOCUMENTS = [
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
     *(f"{folder}/README.md" for folder in ("note_rl", "note_rl/learners/pytorch/step_graph", "tuner", "conf", "tests")),
 ]
-SMALL_STUDY = ("study.num_trials=3", "study.num_race=2", "study.num_candidates=1", "study.num_test_seeds=1")
+SMALL_STUDY = (
+    *("study.num_trials=3", "study.num_race_seeds=0", "study.num_candidates=1", "study.num_select_seeds=1"),
+    "study.num_test_seeds=1",
+)
 LEFT_TO_THE_READER = {  # modules that commands name and no document shows
     "my_pkg.py": 'import gymnasium\ngymnasium.register("MyEnv-v0", "gymnasium.envs.classic_control:CartPoleEnv")\n',
     "my_module.py": """
