@@ -80,7 +80,8 @@ class Signalling(Callback):
     ids=["killed", "stopped"],
 )
 def test_a_rank_that_is_gone_ends_training(number, message, monkeypatch):
-    monkeypatch.setattr(channel, "SILENCE_S", 3.0)
+    if number == signal.SIGSTOP:  # a rank that ends does so at once, and one on a busy machine may be silent for long
+        monkeypatch.setattr(channel, "SILENCE_S", 3.0)
     monkeypatch.setattr("note_rl.distributed.replicas._PATIENCE_S", 0.5)
     agent, optimizer = made()
     signalling = Signalling(number)
