@@ -212,7 +212,8 @@ def _rank_correlation(x: FloatArray, y: FloatArray) -> FloatArray:
     ranks_x, ranks_y = average_ranks(x) - middle, average_ranks(y) - middle
     scale = np.sqrt((ranks_x**2).sum(axis=-1) * (ranks_y**2).sum(axis=-1))
     undefined = np.full(scale.shape, math.nan)
-    return np.divide((ranks_x * ranks_y).sum(axis=-1), scale, out=undefined, where=scale > 0)
+    found: FloatArray = np.divide((ranks_x * ranks_y).sum(axis=-1), scale, out=undefined, where=scale > 0)
+    return found
 
 
 def _resample(num_scores: int, resamples: int, rng: np.random.Generator) -> NDArray[np.intp]:
