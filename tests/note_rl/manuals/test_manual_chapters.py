@@ -10,6 +10,7 @@ import pytest
 from note_rl.errors import NoteRLError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy, GreedyQPolicy, SoftmaxPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
+from note_rl.seeding import seed_everything
 from tests.note_rl.manuals.snippets import DQN_SET, build, train
 from tests.note_rl.manuals.test_manuals import SNIPPETS
 
