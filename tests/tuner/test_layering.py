@@ -301,6 +301,11 @@ def of_self(node: ast.Attribute) -> bool:
     return ast.unparse(node.value) in ("self", "cls", "super()")
 
 
+def names_a_module(value: object) -> bool:
+    """Whether a text is a path that begins with a third party that has a home."""
+    return isinstance(value, str) and value.partition(".")[0] in HOMES and all(map(str.isidentifier, value.split(".")))
+
+
 def private_names(path: Path) -> set[str]:
     """The private names of third parties in a file: modules, attributes, and those given to `getattr` as a text."""
     found = set(filter(is_private_module, imports_of(path)))
@@ -313,7 +318,7 @@ def private_names(path: Path) -> set[str]:
             name = ast.literal_eval(node.args[1]) if isinstance(node.args[1], ast.Constant) else ""
             if is_private(name) and ast.unparse(node.args[0]) not in ("self", "cls") and name not in OWN_PRIVATE:
                 found.add(f"{ast.unparse(node.args[0])}.{name}")
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("hydra._"):
+        elif isinstance(node, ast.Constant) and names_a_module(node.value) and is_private_module(node.value):
             found.add(node.value)
     return found
 
@@ -342,6 +347,8 @@ def test_a_private_name_is_seen_however_it_is_written(tmp_path: Path) -> None:
         "self._no_name_of_ours": "self._no_name_of_ours",
         "setattr(study, '_stop_flag', 1)": "study._stop_flag",
         "launcher = 'hydra._internal.x'": "hydra._internal.x",
+        "preload = ('torch', 'torch._dynamo')": "torch._dynamo",
+        "logger = 'tensorflow.python.x'": "tensorflow.python.x",
     }
     for line, name in lines.items():
         path = tmp_path / f"{len(list(tmp_path.iterdir()))}.py"  # what a file holds is read once
