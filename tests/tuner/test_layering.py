@@ -6,6 +6,7 @@ from fnmatch import fnmatch
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import TypeGuard
 
 import note_rl
 import tuner
@@ -302,7 +303,7 @@ def of_self(node: ast.Attribute) -> bool:
     return ast.unparse(node.value) in ("self", "cls", "super()")
 
 
-def names_a_module(value: object) -> bool:
+def names_a_module(value: object) -> TypeGuard[str]:
     """Whether a text is a path that begins with a third party that has a home."""
     return isinstance(value, str) and value.partition(".")[0] in HOMES and all(map(str.isidentifier, value.split(".")))
 
