@@ -8,7 +8,6 @@ from tests.tuner.test_layering import DOORS, FILES, ROOMS
 # Each says the same thing of every place where it stands.
 REPEATED = {
     "base": "what a room asks of its members",
-    "errors": "the errors that users see",
     "doctor": "a command that also runs without the command line's modules",
     "features": "what a feature adds to a room",
     "runner": "has a study, or the runs behind one, done",

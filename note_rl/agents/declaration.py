@@ -31,7 +31,7 @@ class Given(SimpleNamespace):
 
 
 @dataclass(frozen=True)
-class Argument:
+class AgentArgument:
     """A setting as an argument of the constructor.
 
     Attributes:
@@ -70,7 +70,7 @@ class AgentSettings(Declared):
     of the constructor. `kw_only=False` lets it be given by position.
     """
 
-    _declared_arguments: ClassVar[Mapping[str, Argument]] = MappingProxyType({})
+    _declared_arguments: ClassVar[Mapping[str, AgentArgument]] = MappingProxyType({})
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         """Makes the constructor and the section `Args` of the docstring."""
@@ -105,9 +105,9 @@ class AgentSettings(Declared):
         """
 
 
-def arguments_of(kind: type) -> dict[str, Argument]:
+def arguments_of(kind: type) -> dict[str, AgentArgument]:
     """The settings that a class and its base classes declare, by name, in the order of the constructor."""
-    merged: dict[str, Argument] = {}
+    merged: dict[str, AgentArgument] = {}
     for one in reversed(kind.__mro__):
         merged.update(vars(one).get("_declared_arguments", {}))
     return dict(sorted(merged.items(), key=lambda item: not item[1].is_positional))
@@ -123,7 +123,7 @@ def signature_of(kind: type) -> inspect.Signature:
     return inspect.Signature([one.parameter() for one in arguments_of(kind).values() if one.is_taken])
 
 
-def _declared_by(kind: type, inherited: Mapping[str, Argument]) -> dict[str, Argument]:
+def _declared_by(kind: type, inherited: Mapping[str, AgentArgument]) -> dict[str, AgentArgument]:
     """What the body of a class declares; it is taken out of the body."""
     found = {}
     for name, annotation in inspect.get_annotations(kind).items():
@@ -139,14 +139,14 @@ def _declared_by(kind: type, inherited: Mapping[str, Argument]) -> dict[str, Arg
 
 
 def _argument(
-    kind: type, name: str, annotation: Any, given: "dataclasses.Field[Any]", inherited: Argument | None
-) -> Argument:
+    kind: type, name: str, annotation: Any, given: "dataclasses.Field[Any]", inherited: AgentArgument | None
+) -> AgentArgument:
     if not given.init and inherited is not None:
         return replace(inherited, is_taken=False)
     field = field_of(given, name, kind.__name__)
     assert field is not None
     is_kept = not isinstance(annotation, InitVar) and not str(annotation).startswith(_INIT_VAR)
-    return Argument(
+    return AgentArgument(
         field=field,
         annotation=annotation.type if isinstance(annotation, InitVar) else annotation,
         is_positional=given.kw_only is False,

@@ -9,12 +9,12 @@ import numpy as np
 from gymnasium import spaces
 
 from note_rl.errors import AgentContractError, SettingsError, about_shapes
+from note_rl.errors.wording import choice
 from note_rl.learners.declarations import has_loss, is_recurrent, updates_itself
 from note_rl.learners.update_contract import check_own_update
 from note_rl.policy import Policy
 from note_rl.settings.switch_names import TRL
 from note_rl.types import Array, BoolArray, FloatArray
-from note_rl.wording import choice
 
 _PARTS = {
     "env": "the environment: self.env = 'CartPole-v1', for example",

@@ -2,9 +2,9 @@
 
 from note_rl.distributed.minibatch_shares import check_divides
 from note_rl.errors import AgentContractError, SettingsError
+from note_rl.errors.wording import Sentence, SettingName, choice
 from note_rl.learners.declarations import Declared, updates_itself
 from note_rl.settings import Settings
-from note_rl.wording import Sentence, SettingName, choice
 
 ALONE = Sentence("use {}", choice("train()"))
 

@@ -15,9 +15,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from note_rl.environments.base import Env
 from note_rl.environments.single_environments import FirstOfVector
 from note_rl.errors import EnvironmentMismatchError
+from note_rl.errors.wording import choice
 from note_rl.seeding import integer
 from note_rl.types import Array
-from note_rl.wording import choice
 
 PREFIX = "envpool:"
 

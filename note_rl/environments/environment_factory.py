@@ -23,9 +23,9 @@ from note_rl.environments.step_checks import check_spaces
 from note_rl.environments.training_only import RewardAsItIs
 from note_rl.environments.wrappers import wrapper_of
 from note_rl.errors import EnvironmentMismatchError
+from note_rl.errors.wording import Part, Sentence, choice
 from note_rl.settings.switch_names import MARL, NUM_ENVS
 from note_rl.support.precision import OTHER_BOUNDS, are_finite
-from note_rl.wording import Part, Sentence, choice
 
 _EXTRAS = {"gymnasium_robotics": "robotics", "mpe2": "marl", "ale_py": "atari", "cv2": "atari", "minatar": "minatar"}
 """Of this project, which bring packages of environments."""

@@ -9,7 +9,7 @@ from gymnasium.wrappers import TimeLimit
 from note_rl.environments.observations import name_of
 from note_rl.environments.wrappers import wrapper_of
 from note_rl.errors import say_once
-from note_rl.wording import Sentence, choice
+from note_rl.errors.wording import Sentence, choice
 
 _log = logging.getLogger(__name__)
 LONG, LONGEST = 10_000, 1_000_000

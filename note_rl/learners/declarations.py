@@ -14,12 +14,12 @@ from gymnasium import spaces
 
 from note_rl.environments import Env, bounded_actions, num_discrete_actions
 from note_rl.errors import AgentContractError, say_once
+from note_rl.errors.wording import Part, Sentence, choice
 from note_rl.policy import Policy
 from note_rl.settings import ReplaySettings, RolloutSettings, SequenceSettings, Settings
 from note_rl.settings.switch_names import HER, MARL, PPO, PR, SEQUENCES, TARGET_KL, TRL
 from note_rl.support.fields import named
 from note_rl.types import ACTION_MASK, BEHAVIOUR, IMPORTANCE_RATIO, NEXT_ACTION_MASK, Array
-from note_rl.wording import Part, Sentence, choice
 
 _log = logging.getLogger(__name__)
 

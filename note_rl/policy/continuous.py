@@ -8,12 +8,12 @@ import numpy as np
 from gymnasium import spaces
 
 from note_rl.errors import AgentContractError, EnvironmentMismatchError, SettingsError
+from note_rl.errors.wording import choice
 from note_rl.policy.base import Policy
 from note_rl.policy.noise import NoiseProcess
 from note_rl.support.precision import OTHER_BOUNDS, are_finite, in_single_precision
 from note_rl.support.value_kinds import Count
 from note_rl.types import Array, FloatArray, IntArray, nested, under
-from note_rl.wording import choice
 
 LOG_STD_RANGE = (-20.0, 2.0)
 """Where log deviations of squashed Gaussians are cut (Haarnoja et al. 2018, their code)."""

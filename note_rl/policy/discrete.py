@@ -8,11 +8,11 @@ import numpy as np
 from gymnasium import spaces
 
 from note_rl.errors import AgentContractError, EnvironmentMismatchError, SettingsError
+from note_rl.errors.wording import as_setting, choice, out_of_range
 from note_rl.policy.base import Policy
 from note_rl.policy.sampling import SMALLEST, OneOfEach, Switches, sample_cumulative, sample_rows
 from note_rl.support.value_kinds import Number
 from note_rl.types import IMPORTANCE_RATIO, Array, BoolArray, FloatArray, IntArray
-from note_rl.wording import as_setting, choice, out_of_range
 
 ClipRange = tuple[float, float]
 _FINITE = Number()

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from note_rl.errors import SettingsError
+from note_rl.errors.wording import as_setting, out_of_range
 from note_rl.settings.adaptive_rules import LAWS, RULES, WINDOW
 from note_rl.settings.signals import RegisteredSignal, described, find
 from note_rl.support import near_names
 from note_rl.support.value_kinds import Count, Number
-from note_rl.wording import as_setting, out_of_range
 
 MODES = ("off", "advise", "control")
 Signals = Sequence[str | RegisteredSignal]

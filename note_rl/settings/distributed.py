@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from note_rl.errors import SettingsError
+from note_rl.errors.wording import Name, choice, out_of_range
 from note_rl.support.fields import check_fields, documented, given, named, setting
 from note_rl.support.memory import LEAST_OF_A_PROCESS, check_processes
 from note_rl.support.value_kinds import Count, Described, OneOf
-from note_rl.wording import Name, choice, out_of_range
 
 StrategyName = Literal["ddp", "mirrored", "multi_worker", "parameter_server"]
 _NAMES: tuple[StrategyName, ...] = ("ddp", "mirrored", "multi_worker", "parameter_server")

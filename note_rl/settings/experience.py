@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from note_rl.errors import SettingsError
+from note_rl.errors.wording import Name, Part, Sentence, out_of_range
 from note_rl.settings.demonstrations import Demonstrations, Expert
 from note_rl.settings.recordings import RecordedSteps, steps_or_dataset
 from note_rl.settings.replay_choices import Hindsight, Priority, RolloutPriority, Window
@@ -22,7 +23,6 @@ from note_rl.support.value_kinds import (
     refuse_given,
     refuse_unknown,
 )
-from note_rl.wording import Name, Part, Sentence, out_of_range
 
 UPDATES_OF_COPIES = 100
 """Gradient steps between updates of targets that are copies, where nobody says how many; see `target_updates`."""

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from note_rl.errors import SettingsError
+from note_rl.errors.wording import Name, out_of_range
 from note_rl.support.fields import check_fields, documented, setting
 from note_rl.support.value_kinds import Count, Number, OneOf
-from note_rl.wording import Name, out_of_range
 
 Interval = Literal["evaluations", "episodes"]
 

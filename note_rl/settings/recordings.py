@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from note_rl.errors import SettingsError
+from note_rl.errors.wording import Name, out_of_range
 from note_rl.support.value_kinds import Described
 from note_rl.types import Array, BoolArray, FloatArray, Steps
-from note_rl.wording import Name, out_of_range
 
 
 @dataclass(frozen=True, eq=False)

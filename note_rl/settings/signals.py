@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
 from note_rl.errors import SettingsError
+from note_rl.errors.wording import Part, Sentence
 from note_rl.settings.experience import ExperienceSettings, ReplaySettings, RolloutSettings
 from note_rl.settings.switch_names import PPO, PR
-from note_rl.wording import Part, Sentence
 
 # Whoever measures builds on settings, so settings cannot import it: the package is loaded by name when a signal is
 # first looked up, as Python loads its codecs.

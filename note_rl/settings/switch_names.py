@@ -1,6 +1,6 @@
 """Settings that messages of several parts are about."""
 
-from note_rl.wording import SettingName
+from note_rl.errors.wording import SettingName
 
 PPO, SEQUENCES, PR, HER, TRL, IRL, MARL, OFFLINE = (
     SettingName(name, name) for name in ("PPO", "sequences", "PR", "HER", "TRL", "IRL", "MARL", "offline")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from note_rl.errors import SettingsError
+from note_rl.errors.wording import Part, choice, out_of_range
 from note_rl.policy import Policy
 from note_rl.settings.adaptive import Adaptive
 from note_rl.settings.experience import ExperienceSettings, ReplaySettings, RolloutSettings
@@ -14,7 +15,6 @@ from note_rl.settings.switch_names import DATASET, FRAME_STACK, HER, IRL, MARL, 
 from note_rl.settings.workers import WorkerSettings
 from note_rl.support.fields import check_fields, documented, given, named, setting
 from note_rl.support.value_kinds import SHARE, Count, Described, Number, OneOf, count_or_auto, device, flag
-from note_rl.wording import Part, choice, out_of_range
 
 _ADAPTIVE = "be Adaptive(signals=[...], parameters={...}) of note_rl.settings"
 

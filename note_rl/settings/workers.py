@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from note_rl.errors.wording import SettingName
 from note_rl.support.fields import check_fields, documented, setting
 from note_rl.support.value_kinds import Count, OneOf, flag
-from note_rl.wording import SettingName
 
 StartMethod = Literal["auto", "forkserver", "spawn"]
 

@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from note_rl.errors.wording import Phrase, SettingName
 from note_rl.support.value_kinds import Kind
-from note_rl.wording import Phrase, SettingName
 
 _KEY = "setting"
 _C = TypeVar("_C")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from note_rl.errors import SettingsError
-from note_rl.wording import Name, as_setting
+from note_rl.errors.wording import Name, as_setting
 
 _GB: Final = 1e9
 LEAST_OF_A_FORK: Final = 20e6

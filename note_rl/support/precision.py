@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from note_rl.errors.wording import Sentence, choice
 from note_rl.types import Array, FloatArray
-from note_rl.wording import Sentence, choice
 
 OTHER_BOUNDS = Sentence(
     "give it an action_space whose bounds single precision holds (gymnasium.wrappers.TransformAction), or take an "

@@ -17,8 +17,8 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import numpy as np
 
 from note_rl.errors import SettingsError
+from note_rl.errors.wording import Name, as_setting, out_of_range
 from note_rl.support.near_names import nearest
-from note_rl.wording import Name, as_setting, out_of_range
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from note_rl.errors import CheckpointError, NoteRLError
+from note_rl.errors.wording import choice
 from note_rl.replay.experience import Clock
 from note_rl.replay.frame_ring import FrameRing
 from note_rl.seeding import generator, integer
@@ -17,7 +18,6 @@ from note_rl.settings.switch_names import FRAME_STACK, HER, NUM_ENVS, TRL
 from note_rl.support.fields import named
 from note_rl.training.plateau_watch import PlateauWatch
 from note_rl.types import Array
-from note_rl.wording import choice
 
 _POOL = "experience/"
 _WITHOUT_IT = "or take over the parameters only (restore_param)"

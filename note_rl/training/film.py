@@ -17,10 +17,10 @@ from note_rl.environments import Env, EnvFactory, is_environment
 from note_rl.environments.environment_factory import COPY_ADVICE, can_be_made_again
 from note_rl.environments.single_environments import copied
 from note_rl.errors import EnvironmentMismatchError, SettingsError
+from note_rl.errors.wording import Name
 from note_rl.support.atomic_files import atomic_target
 from note_rl.support.value_kinds import described, file_name
 from note_rl.types import Array
-from note_rl.wording import Name
 
 _log = logging.getLogger(__name__)
 _MIN_FRAME_MS = 20  # viewers slow down what is shorter

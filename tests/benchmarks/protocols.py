@@ -45,6 +45,7 @@ from tuner.results.statistics import bootstrap_interval, iqm, mean
 from tuner.results.verdict import verdict
 from tuner.runs.config_checks import resolve
 from tuner.study import StudyDefinition, StudyRunner, StudyStore, quiet_optuna
+from tuner.study.optuna_internals import suggest
 from tuner.study.sampling.sampler_factory import SamplerFactory
 from tuner.trial.messages import JsonDict
 
@@ -185,7 +186,7 @@ class Plain:
             study = optuna.create_study(direction="maximize", sampler=sampler, pruner=self.pruner)
             while left >= self.num_seeds:
                 trial = study.ask()
-                points.append(landscape.definition.space.draw(trial._suggest))
+                points.append(landscape.definition.space.draw(suggest(trial)))
                 first = 10**6 * seed + (0 if self.same_seeds else trial.number * self.num_seeds) + 10
                 curves = [landscape.curve(points[-1], first + number) for number in range(self.num_seeds)]
                 used = self._used(trial, curves[0])

@@ -15,6 +15,7 @@ from tuner.runs.build import build_function, build_node, build_run
 from tuner.runs.config_checks import resolve
 from tuner.runs.functions import is_function
 from tuner.study import StudyDefinition, StudyStore, quiet_optuna
+from tuner.study.optuna_internals import suggest
 from tuner.study.sampling.sampler_factory import make_sampler, num_distinct
 from tuner.trial.forkclient import ForkServer
 from tuner.trial.messages import JsonDict
@@ -56,7 +57,7 @@ def _search(definition: StudyDefinition, resolved: JsonDict) -> None:
         study = optuna.create_study(sampler=sampler, pruner=pruner, directions=definition.directions)
     for _ in range(min(NUM_TRIALS, num_distinct(sampler, definition.space) or NUM_TRIALS)):
         trial = study.ask()
-        drawn = definition.space.draw(trial._suggest)
+        drawn = definition.space.draw(suggest(trial))
         definition.run_config(definition.space.values(drawn, definition.config), seed=1)
         for point in range(1, 4) if len(definition.directions) == 1 else ():
             trial.report(float(point), point)

@@ -40,5 +40,5 @@ def running_statistics(network: Any) -> list[Any]:
     if hasattr(network, "modules"):
         layers = [layer for layer in network.modules() if hasattr(layer, "running_mean")]
         return [one.numpy().copy() for layer in layers for one in (layer.running_mean, layer.running_var)]
-    layers = [layer for layer in network._flatten_layers() if hasattr(layer, "moving_mean")]
+    layers = [layer for layer in network.layers if hasattr(layer, "moving_mean")]
     return [one.numpy() for layer in layers for one in (layer.moving_mean, layer.moving_variance)]

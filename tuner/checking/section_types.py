@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from note_rl.errors import SettingsError
+from note_rl.errors.wording import Name, out_of_range
 from note_rl.support.fields import like, setting
 from note_rl.support.value_kinds import POSITIVE, SHARE_BELOW_1, Count, OneOf, described
-from note_rl.wording import Name, out_of_range
 from tuner.config.composition import EvaluationConfig
 from tuner.config.section import Named, Section
 from tuner.errors import UserError

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from note_rl.errors import NoteRLError
-from note_rl.wording import SettingName, Vocabulary, speaking
+from note_rl.errors.wording import SettingName, Vocabulary, speaking
 from tuner.config.kinds import written
 
 _BUFFER: Final = "buffer"

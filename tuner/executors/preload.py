@@ -11,14 +11,10 @@ from tuner.errors import UserError
 
 Backend: TypeAlias = Literal["torch", "keras", "none"]
 
+FIRST_OPTIMIZER = "note_rl.learners.pytorch.first_optimizer"
 _FRAMEWORK: Mapping[str, tuple[str, ...]] = {"torch": ("torch",), "keras": ("tensorflow", "keras"), "none": ()}
 _PRELOAD: Mapping[str, tuple[str, ...]] = {
-    "torch": (
-        "torch",
-        "torch._dynamo",  # the first optimizer would import it (1.4 s)
-        "note_rl.agents.pytorch",
-        "note_rl.optimizers.pytorch",
-    ),
+    "torch": ("torch", FIRST_OPTIMIZER, "note_rl.agents.pytorch", "note_rl.optimizers.pytorch"),
     "keras": ("tensorflow", "keras", "note_rl.agents.keras", "note_rl.optimizers.keras"),
     "none": (),
 }
@@ -26,7 +22,7 @@ _PRELOAD_ALWAYS = (
     "numpy",
     "gymnasium.envs.classic_control",
     "hydra.utils",
-    "omegaconf._impl",  # omegaconf imports it with the first config
+    "tuner.config.first_config",
     "note_rl",
     "tuner.runs.functions",
     "tuner.runs.training",

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from note_rl.errors import SettingsError
+from note_rl.errors.wording import Name, out_of_range
 from note_rl.support.fields import setting
 from note_rl.support.value_kinds import POSITIVE, Count, Number, OneOf, described
-from note_rl.wording import Name, out_of_range
 from tuner.config.section import Section
 from tuner.errors import UserError
 from tuner.results.number_format import seconds_of

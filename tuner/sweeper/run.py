@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from tuner.config.hydra_internals import MODULES_OF_A_JOB
 from tuner.errors import UserError
 from tuner.executors.base import Executor
 from tuner.executors.executor_factory import make_executor
-from tuner.executors.preload import Preload
+from tuner.executors.preload import FIRST_OPTIMIZER, Preload
 from tuner.reporting.page import write_page
 from tuner.results.insights.failures import failed_runs
 from tuner.results.records import StudySummary
@@ -41,7 +42,10 @@ from tuner.trial.messages import JsonDict
 _log = logging.getLogger(__name__)
 
 _PRELOAD = ("numpy", *MODULES_OF_A_JOB, "tuner.sweeper.hydra_job")
-_SAFE_TO_PRELOAD = ("torch", "torch._dynamo", "tensorflow", "keras", "gymnasium", "pandas", "sklearn")
+_SAFE_TO_PRELOAD = {
+    "torch": ("torch", FIRST_OPTIMIZER),
+    **{module: (module,) for module in ("tensorflow", "keras", "gymnasium", "pandas", "sklearn")},
+}
 """Slow to import, and without threads of their own: the fork server may have them if the application does."""
 
 
@@ -136,7 +140,8 @@ def _make_executor(planned: PlannedSweep) -> AbstractContextManager[Executor]:
     settings = planned.settings
     if settings.executor is not None:
         return make_executor(settings.executor)
-    others = (*_PRELOAD, *(module for module in _SAFE_TO_PRELOAD if module in sys.modules))
+    of_application = (modules for module, modules in _SAFE_TO_PRELOAD.items() if module in sys.modules)
+    others = (*_PRELOAD, *chain.from_iterable(of_application))
     return make_executor(
         plain_choice("executor", "local"),
         parallel=settings.parallel,

@@ -9,9 +9,9 @@ from note_rl.agents.shared.architecture import Architecture, NetworkPlan, Placed
 from note_rl.agents.shared.layer_kinds import Activate, Shape, instead
 from note_rl.environments.observation_packing import ACTION, PackedKey, PackedShape
 from note_rl.errors import SettingsError
+from note_rl.errors.wording import choice, out_of_range
 from note_rl.support.fields import check_fields, documented, like, setting
 from note_rl.support.value_kinds import widths
-from note_rl.wording import choice, out_of_range
 
 _FOR_LARGE_IMAGES = (
     {"conv": {"filters": 32, "size": 8, "stride": 4}},

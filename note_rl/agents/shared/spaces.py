@@ -12,10 +12,10 @@ from note_rl.environments import Env, EnvLike, as_factory, bounded_actions, flat
 from note_rl.environments.frames import FEWEST_PIXELS, channels_first, stacked_shape
 from note_rl.environments.observation_packing import observed_shape
 from note_rl.errors import EnvironmentMismatchError, say_once
+from note_rl.errors.wording import choice
 from note_rl.support.precision import in_single_precision
 from note_rl.support.value_kinds import Count
 from note_rl.types import FloatArray
-from note_rl.wording import choice
 
 _log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import tensorflow as tf
 
 from note_rl.errors import SettingsError
+from note_rl.errors.wording import choice
 from note_rl.settings.distributed import Distributed
 from note_rl.support.fields import named
-from note_rl.wording import choice
 
 _KINDS: dict[Literal["mirrored", "multi_worker", "parameter_server"], Any] = {
     "mirrored": tf.distribute.MirroredStrategy,

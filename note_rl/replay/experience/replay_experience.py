@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from note_rl.errors import AgentContractError, SettingsError
+from note_rl.errors.wording import Sentence
 from note_rl.replay.buffer import Parts, ReplayBuffer
 from note_rl.replay.episodes import EpisodeIndex
 from note_rl.replay.experience.base import (
@@ -27,7 +28,6 @@ from note_rl.settings.training_settings import Settings
 from note_rl.settings.window_functions import Removal, ask, kept
 from note_rl.support.fields import given, named
 from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps, Update
-from note_rl.wording import Sentence
 
 _log = logging.getLogger(__name__)
 _MAX_BLOCK = 512  # gradient steps per framework call: enough to amortise the call, little enough to stay responsive

@@ -21,6 +21,7 @@ from note_rl import settings
 from note_rl.adaptive.signals.priority_ess import PriorityEss
 from note_rl.distributed.limits import check_can_be_served, check_can_be_shared
 from note_rl.errors import NoteRLError, SettingsError
+from note_rl.errors.wording import Phrase, Sentence, SettingName, choice, out_of_range
 from note_rl.learners.declarations import Declared, check_settings
 from note_rl.policy import EpsGreedyQPolicy, GreedyQPolicy
 from note_rl.settings import (
@@ -48,7 +49,6 @@ from note_rl.settings.settings_table import arguments_of_set
 from note_rl.settings.signals import register
 from note_rl.settings.switch_names import PR
 from note_rl.training.train_options import TrainOptions
-from note_rl.wording import Phrase, Sentence, SettingName, choice, out_of_range
 from tuner.commands.preflight import preflight
 from tuner.config import vocabulary
 from tuner.config.vocabulary import CommandLine, about_part, speaking_of_settings

@@ -1,27 +1,14 @@
 """The controller's side without a cluster: seats that answer, are out of reach, die, and come back late."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ray.exceptions import (
-    ActorDiedError,
-    ActorUnavailableError,
-    ActorUnschedulableError,
-    LocalRayletDiedError,
-    ObjectLostError,
-    RayTaskError,
-    RuntimeEnvSetupError,
-)
 
 from tuner.errors import UserError
 from tuner.executors.base import Event, Seats, TrialEnded, TrialReported, TrialStarted
-from tuner.executors.ray import cluster as cluster_module
 from tuner.executors.ray import executor as module
 from tuner.executors.ray.cluster import SeatLostError, SeatUnreachableError
 from tuner.executors.ray.exchange import Happened, Order, SeatInfo
@@ -31,6 +18,7 @@ from tuner.executors.ray.seat import versions
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 
 KEY = "screen/0"
+
 Answer = Happened | Exception
 
 
@@ -114,6 +102,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Make:
 
 
 ENDED = Happened([TrialEnded(KEY, TrialResult(Outcome.COMPLETE))])
+
 SPEC = TrialSpec("study", "screen", 0, 3, {})
 
 
@@ -304,12 +293,6 @@ def test_bad_settings_are_refused(settings: dict[str, Any], complaint: str, make
     assert complaint in str(refused.value)
 
 
-def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.executors.ray.cluster.find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"pip install 'note-rl\[ray\]'"):
-        RayExecutor.check()
-
-
 @pytest.mark.parametrize(
     ("room", "count", "remark"),
     [
@@ -323,58 +306,3 @@ def test_a_plan_reckons_with_the_room_there_is(
 ) -> None:
     monkeypatch.setattr(module, "count_room", lambda address, reserved: (room, "3 machines"))
     assert RayExecutor.count_seats(parallel=4, threads=2, gpus=0.5, lost_after_s=3.0) == Seats(count, remark)
-
-
-def test_room_is_counted_by_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    machines = [{"CPU": 7.0, "GPU": 1.0}, {"CPU": 3.0}, {"CPU": 64.0, "GPU": 0.5}, {"CPU": 9.0, "GPU": 9.0}]
-    nodes = [{"Alive": number < 3, "Resources": machine} for number, machine in enumerate(machines)]
-    fake = SimpleNamespace(
-        is_initialized=lambda: True, nodes=lambda: nodes, shutdown=lambda: pytest.fail("it was not ours")
-    )
-    monkeypatch.setitem(sys.modules, "ray", fake)
-    monkeypatch.setattr(cluster_module, "check_installed", lambda: None)
-    assert cluster_module.count_room("auto", {"CPU": 3, "GPU": 0.0}) == (2 + 1 + 21, "3 machines of the Ray cluster")
-    assert cluster_module.count_room("auto", {"CPU": 3, "GPU": 0.25})[0] == 2 + 0 + 2
-
-
-def test_code_cannot_be_sent_over_a_connection_that_was_there_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: True))
-    for one in (module, cluster_module):
-        monkeypatch.setattr(one, "check_installed", lambda: None)
-    with pytest.raises(UserError, match="has connected to it already"):
-        RayExecutor(ship=True)
-
-
-def test_nothing_but_the_choice_imports_ray() -> None:
-    program = "import sys, tuner, note_rl, tuner.cli, tuner.executors.executor_factory; print('ray' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
-
-
-def _refused_by_seat() -> BaseException:
-    return RayTaskError("exchange", "a traceback of pages", UserError("the folder cannot be written"))
-
-
-ANSWERS: dict[str, tuple[Callable[[], BaseException], type[Exception], str]] = {
-    "it may come back": (lambda: ActorUnavailableError("Socket closed. More.", None), SeatUnreachableError, "Socket"),
-    "it is dead": (ActorDiedError, SeatLostError, "The actor died"),
-    "it died with its answer": (lambda: ObjectLostError("ab", None, "here"), SeatLostError, "Failed to retrieve"),
-    "it cannot be made": (lambda: RuntimeEnvSetupError("no such file"), UserError, "no such file"),
-    "nowhere is room": (lambda: ActorUnschedulableError("no GPU"), UserError, "no GPU"),
-    "Ray has ended here": (LocalRayletDiedError, UserError, "the same command goes on"),
-    "it refuses": (_refused_by_seat, UserError, "^the folder cannot be written$"),
-}
-
-
-@pytest.mark.parametrize("answer", ANSWERS)
-def test_what_ray_says_of_a_seat(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    make, kind, words = ANSWERS[answer]
-
-    def get(asked: Any) -> None:
-        raise make()
-
-    monkeypatch.setattr("ray.get", get)
-    cluster = object.__new__(cluster_module.Cluster)
-    with pytest.raises(kind, match=words) as told:
-        cluster.answer("asked")
-    assert type(told.value) is kind

@@ -19,6 +19,7 @@ def test_child_finds_the_framework_loaded_and_works_with_it(driver, backend, mod
     for number in (0, 1):
         note = driver.note(number)
         assert note["loaded"] == modules  # and neither the other framework nor optuna nor wandb
+        assert note["late"] == []  # the first config and the first optimizer have been made
         assert note["num_threads"] == 1
         assert note["total"] == 1_000_000
 

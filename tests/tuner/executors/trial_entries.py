@@ -11,6 +11,8 @@ import subprocess
 import sys
 import time
 
+from omegaconf import OmegaConf
+
 from tuner.errors import UserError
 from tuner.trial import Outcome, TrialContext, TrialInterrupted, TrialResult, current_trial
 from tuner.trial.folder import write_result
@@ -224,16 +226,19 @@ def count_loaded(context: TrialContext) -> None:
     """Note what was there before the trial did anything; then use the backend."""
     names = ("torch", "tensorflow", "keras", "optuna", "wandb")
     loaded = [name for name in names if name in sys.modules]
-    num_threads = len(os.listdir("/proc/self/task"))
+    num_threads, before = len(os.listdir("/proc/self/task")), set(sys.modules)
+    OmegaConf.select(OmegaConf.create({}), "key")
     if "torch" in loaded:
         import torch
 
+        torch.optim.SGD([torch.zeros(1)])
         total = float(torch.ones(100, 100).matmul(torch.ones(100, 100)).sum())
     else:
         import tensorflow as tf
 
         total = float(tf.reduce_sum(tf.matmul(tf.ones((100, 100)), tf.ones((100, 100)))))
-    note(context, loaded=loaded, num_threads=num_threads, total=total)
+    late = sorted({name.partition(".")[0] for name in sys.modules.keys() - before} & {"omegaconf", "torch"})
+    note(context, loaded=loaded, late=late, num_threads=num_threads, total=total)
 
 
 def show_gpu(context: TrialContext) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.tuner.studies import ControllerDied, FakeExecutor, journal, run_study
 from tuner.results.verdict import verdict
 from tuner.study import StudyStore, fill_dashboard, fill_in_missing
+from tuner.study.optuna_internals import handle_of
 
 
 def served(store: StudyStore) -> dict[str, dict[str, Any]]:
@@ -76,9 +77,7 @@ def test_values_stand_in_the_storage_as_they_are_typed_and_the_winner_is_marked(
     with StudyStore(journal(tmp_path)) as store:
         fill_dashboard(store, summary, tmp_path)
         study = store.require("study")
-        marked = {
-            trial.number: optuna_dashboard.get_note(optuna.Trial(study, trial._trial_id)) for trial in study.trials
-        }
+        marked = {trial.number: optuna_dashboard.get_note(handle_of(study, trial)) for trial in study.trials}
         details = served(store)
         shown = {one["number"]: texts_of(one) for one in details["study"]["trials"]}
         tested = [texts_of(one) for one in details["study/test"]["trials"]]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import optuna
 import pytest
 from optuna.distributions import FloatDistribution, IntDistribution
@@ -134,9 +135,11 @@ def test_populate_tree() -> None:
     assert internals.is_stopped(found)
 
 
-def test_restore_optimizer(study: optuna.Study) -> None:
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize("options", [{}, {"use_separable_cma": True}, {"with_margin": True}, {"lr_adapt": True}])
+def test_restore_optimizer(study: optuna.Study, options: dict[str, bool]) -> None:
     """CmaEsSampler._restore_optimizer and what it reads: if it is not asked, a stranger's storage runs code here."""
-    sampler, read = CmaEsSampler(seed=0, warn_independent_sampling=False), []
+    sampler, read = CmaEsSampler(seed=0, warn_independent_sampling=False, **options), []
     study.sampler = sampler
 
     def load(content: bytes) -> Any:
@@ -144,9 +147,14 @@ def test_restore_optimizer(study: optuna.Study) -> None:
         return load_state(content)
 
     internals.restore_with(sampler, load)
-    study.optimize(lambda trial: trial.suggest_float("x", 0, 1) ** 2 + trial.suggest_float("y", 0, 1), 20)
+    study.optimize(lambda trial: trial.suggest_float("x", -1, 1) ** 2 + trial.suggest_int("y", -4, 4), 20)
     assert read
-    assert load_state(read[-1]).generation > 0
+    ours, theirs = sampler._restore_optimizer(study.trials), CmaEsSampler._restore_optimizer(sampler, study.trials)
+    assert ours is not None
+    assert theirs is not None
+    assert type(ours) is type(theirs)
+    assert ours.generation == theirs.generation > 1
+    np.testing.assert_array_equal(ours.mean, theirs.mean)
 
 
 def test_tables_and_schema_version(tmp_path: Path) -> None:

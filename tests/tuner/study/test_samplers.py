@@ -17,6 +17,7 @@ from tuner.runs.build import build_node
 from tuner.runs.config_checks import resolve
 from tuner.runs.simulator import Synthetic
 from tuner.study import StudyRunner, StudyStore, quiet_optuna
+from tuner.study.optuna_internals import handle_of, suggest
 from tuner.study.sampling.sampler_factory import make_sampler
 from tuner.study.space.space import Space
 from tuner.trial.messages import JsonDict
@@ -45,7 +46,7 @@ def search(*overrides: str, seed: int = 0, num_trials: int = 40) -> list[tuple[d
     found = []
     for _ in range(num_trials):
         trial = study.ask()
-        values = space.values(space.draw(trial._suggest), {"agent": AGENT})
+        values = space.values(space.draw(suggest(trial)), {"agent": AGENT})
         arguments = {path.removeprefix("agent."): value for path, value in values.items()}
         score = Synthetic(**{**AGENT, **arguments, "activation": "tanh"}).quality
         study.tell(trial, score)
@@ -294,10 +295,10 @@ def test_a_study_that_is_stopped_goes_on_to_draw_what_it_would_have_drawn(name: 
         trial = study.ask()
         if number % 3 == 2:  # the controller dies while the trial is being entered
             first = space.parameters[0]
-            trial._suggest(first.name, first.distribution)
+            suggest(trial)(first.name, first.distribution)
             study.sampler = make_sampler(factory(f"sampler={name}"), 0, number + 1, space)
-            trial = optuna.Trial(study, trial._trial_id)
-        values = space.values(space.draw(trial._suggest), {"agent": AGENT})
+            trial = handle_of(study, trial)
+        values = space.values(space.draw(suggest(trial)), {"agent": AGENT})
         stopped.append({path.removeprefix("agent."): value for path, value in values.items()})
         study.tell(trial, Synthetic(**{**AGENT, **stopped[-1], "activation": "tanh"}).quality)
     assert stopped == straight

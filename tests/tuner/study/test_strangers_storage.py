@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import optuna
 import pytest
 from optuna.samplers import CmaEsSampler, PartialFixedSampler
@@ -209,9 +208,9 @@ class Opened:
         return os.mkdir, ("owned",)
 
 
-def searched_by_cma(study: optuna.Study, num_trials: int, **options: Any) -> CmaEsSampler:
+def searched_by_cma(study: optuna.Study, num_trials: int) -> CmaEsSampler:
     def factory(seed: int) -> CmaEsSampler:
-        return CmaEsSampler(seed=seed, warn_independent_sampling=False, **options)
+        return CmaEsSampler(seed=seed, warn_independent_sampling=False)
 
     study.sampler = seeded = make_sampler(factory, 0, len(study.trials), None)
     sampler = seeded.inner
@@ -224,22 +223,6 @@ def searched_by_cma(study: optuna.Study, num_trials: int, **options: Any) -> Cma
 
 def states(trials: list[FrozenTrial]) -> list[FrozenTrial]:
     return [trial for trial in trials if any("optimizer" in key for key in trial.system_attrs)]
-
-
-@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
-@pytest.mark.parametrize("options", [{}, {"use_separable_cma": True}, {"with_margin": True}, {"lr_adapt": True}])
-def test_the_state_of_cma_is_read_as_optuna_reads_it(options: dict[str, bool]) -> None:
-    study = optuna.create_study()
-    searched_by_cma(study, 20, **options)
-    sampler = searched_by_cma(study, 3, **options)
-    assert states(study.trials)
-    ours = sampler._restore_optimizer(study.trials)
-    theirs = CmaEsSampler._restore_optimizer(sampler, study.trials)
-    assert type(ours) is type(theirs)
-    assert ours is not None
-    assert theirs is not None
-    assert ours.generation == theirs.generation > 1
-    np.testing.assert_array_equal(ours.mean, theirs.mean)
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from note_rl.errors import SettingsError
+from note_rl.errors.wording import Name, as_setting
 from note_rl.support.fields import setting
 from note_rl.support.value_kinds import Count, Number, described
-from note_rl.wording import Name, as_setting
 from tuner.config.section import Section
 
 MIN_SEEDS: Final = 5

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from note_rl.errors.wording import Name
 from note_rl.support.fields import setting
 from note_rl.support.value_kinds import SHARE, Count, Number, OneOf, described
-from note_rl.wording import Name
 from tuner.config.section import Section
 from tuner.errors import UserError
 from tuner.features.population.facts import EVOLVE

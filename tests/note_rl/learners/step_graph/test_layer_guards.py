@@ -12,7 +12,7 @@ from torch.nn.utils import parametrize
 from note_rl.agents.pytorch import DQN
 from note_rl.learners.pytorch.step_graph.layer_guards import Layers
 from note_rl.seeding import seed_everything
-from tests.note_rl.learners.step_graph.recorded_agents import assert_same_state, learner_of, minibatches
+from tests.note_rl.learners.step_graph.recorded_agents import Custom, assert_same_state, learner_of, minibatches
 
 
 def network(shape, outputs):
@@ -195,3 +195,46 @@ def test_tuples_and_functions_of_layers_are_looked_at(layer, name, value):
     assert not layers.are_unchanged()
     setattr(layer, name, before)
     assert layers.are_unchanged()
+
+
+class OfLayers(Custom):
+    traceable = True
+
+    def __init__(self, loss):
+        super().__init__(loss)
+        self.net = nn.Sequential(nn.Linear(4, 1))
+        self.net.table = {"scale": [1.0]}
+
+
+@pytest.mark.parametrize(
+    ("loss", "change"),
+    [
+        (
+            lambda agent, s, r: (5.0 if hasattr(agent.net, "later") else 1.0) * (s @ agent.w - r).square(),
+            lambda agent: setattr(agent.net, "later", True),
+        ),
+        (
+            lambda agent, s, r: getattr(agent.net[0], "scale", 1.0) * (s @ agent.w - r).square(),
+            lambda agent: setattr(agent.net[0], "scale", 5.0),
+        ),
+        (
+            lambda agent, s, r: agent.net.table["scale"][0] * (s @ agent.w - r).square(),
+            lambda agent: agent.net.table["scale"].insert(0, 5.0),
+        ),
+    ],
+    ids=["hasattr", "getattr", "in a dict"],
+)
+def test_what_is_read_of_layers_of_torch_is_followed(loss, change):
+    learners = []
+    for jit in ("auto", False):
+        seed_everything(0)
+        learner = learner_of(OfLayers(loss), jit)
+        for seed in range(3):
+            learner.update(minibatches(seed=seed), {})
+            if seed == 1:
+                learner.agent.net[0].note = "of mine"  # nobody reads it
+                change(learner.agent)
+        learners.append(learner)
+    traced, plain = learners
+    assert traced.num_traces == 2
+    assert_same_state(plain, traced, rtol=0)

@@ -19,6 +19,7 @@ from note_rl.settings.window_functions import kept
 from note_rl.support.fields import fields_of
 from note_rl.training.callbacks import Callback, LambdaCallback, as_callbacks
 from note_rl.training.train_options import TrainOptions, train_options
+from tests.note_rl.small_dqn import ONCE, dqn
 from tests.note_rl.small_environments import Counting
 
 COUNTED = [
@@ -185,3 +186,72 @@ def test_a_window_function_that_gives_no_number_is_refused(given):
 
 def test_noise_is_still_taken_for_a_policy():
     assert settings_from_set(noise=GaussianWhiteNoiseProcess(), policy=None).num_envs is None
+
+
+NEAR = [
+    ("train", {"episode": 3}, "did you mean episodes?"),
+    ("train", {"num_episodes": 3}, "did you mean episodes?"),
+    ("train", {"callback": []}, "here it is callbacks"),
+    ("train", {"shuffle": False}, "minibatches are drawn at random always"),
+    ("train", {"total_timesteps": 3}, "here it is total_steps"),
+    ("train", {"window_size_fn": len}, "attribute of the agent"),
+    ("set", {"ppo": True}, "did you mean PPO?"),
+    ("set", {"epsilon": 0.1}, "belongs to the policy"),
+    ("set", {"buffer_size": 100}, "here it is pool_size"),
+    ("set", {"lr": 1e-3}, "is the optimizer's"),
+    ("evaluate", {"episodes": 3}, "did you mean num_episodes?"),
+    ("save", {"file": "x"}, "here it is path"),
+    ("save", {"path": "x", "save_dat": True}, "did you mean save_data?"),
+    ("save_param", {"pth": "x"}, "did you mean path?"),
+    ("restore", {"filename": "x"}, "here it is path"),
+    ("restore_param", {"pat": "x"}, "did you mean path?"),
+    ("visualize_reward", {"windows": 3}, "did you mean window?"),
+    ("visualize_loss", {"file": "x"}, "here it is path"),
+    ("visualize_reward_loss", {"window_size": 3}, "did you mean window?"),
+    ("animate_agent", {"steps": 3}, "did you mean max_steps?"),
+    ("get_optimal_processes", {"memory": 3}, "did you mean memory_mb?"),
+    ("adjust", {"target_es": 3}, "did you mean target_ess?"),
+    ("adjust_batch_size", {"batch_param": {}}, "did you mean batch_params?"),
+    ("adabatch", {"num_samples": 1, "lr_parms": {}}, "did you mean lr_params?"),
+    ("adjust_window_size", {"scal": 1.0}, "did you mean scale?"),
+]
+
+
+@ONCE
+@pytest.mark.parametrize(("method", "arguments", "hint"), NEAR)
+def test_names_that_are_nearly_right(framework, method, arguments, hint):
+    with pytest.raises(SettingsError) as caught:
+        getattr(dqn(framework), method)(**arguments)
+    *_, wrong = arguments
+    assert str(caught.value).startswith(f"{method}() has no argument {wrong!r}; ")
+    assert hint in str(caught.value)
+
+
+@ONCE
+@pytest.mark.parametrize(
+    ("method", "arguments", "message"),
+    [
+        ("save", {}, r"save\(\): missing a required argument: 'path'"),
+        ("save", {"path": 3}, "path must be the name of a file, got 3"),
+        ("restore", {"path": None}, "path must be the name of a file, got None"),
+        ("save", {"path": "x", "save_data": "yes"}, "save_data must be True or False"),
+        ("visualize_loss", {"window": "3"}, "window must be a whole number"),
+        ("animate_agent", {"max_steps": "200"}, "max_steps must be a whole number"),
+        ("adabatch", {"num_samples": "3"}, "num_samples must be a whole number"),
+        ("adabatch", {}, "missing a required argument: 'num_samples'"),
+        ("adjust_window_size", {"scale": "1"}, "scale must be a finite number"),
+        ("adjust", {"target_ess": "1"}, "target_ess must be a finite number"),
+        ("get_optimal_processes", {"memory_mb": "1"}, "memory_mb must be a finite number"),
+    ],
+)
+def test_values_of_the_wrong_kind(framework, method, arguments, message):
+    with pytest.raises(SettingsError, match=message):
+        getattr(dqn(framework), method)(**arguments)
+
+
+@ONCE
+def test_arguments_of_the_constructor(framework):
+    with pytest.raises(SettingsError, match=r"DQN\(\) has no argument 'hidden_dim'; here it is hidden_size"):
+        framework.agents.DQN(state_dim=4, hidden_dim=128, action_dim=2)
+    with pytest.raises(SettingsError, match="state_dim must be a whole number, got '4'"):
+        framework.agents.DQN("4", 128, 2)

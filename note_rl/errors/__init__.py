@@ -15,7 +15,7 @@ import logging
 import re
 from typing import Any
 
-from note_rl.wording import Sentence, Vocabulary
+from note_rl.errors.wording import Sentence, Vocabulary
 
 _said: set[str] = set()
 

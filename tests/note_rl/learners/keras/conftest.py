@@ -1,0 +1,11 @@
+"""Fixtures of the tests of the learner of Keras agents."""
+
+import pytest
+
+from note_rl import errors
+
+
+@pytest.fixture
+def said_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said once in a process is said again."""
+    monkeypatch.setattr(errors, "_said", set())

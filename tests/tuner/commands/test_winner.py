@@ -1,0 +1,59 @@
+"""The two ways to train the winner of a study again: a line, and an experiment file."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.tuner.command_line import CommandLine
+from tests.tuner.commands.fake_studies import FAKE, SMALL_STUDY, judged, line_after, tune, winner_of
+from tuner.commands.preflight import preflight
+from tuner.commands.tune import TuneResult
+from tuner.config.composition import to_json
+
+pytestmark = pytest.mark.usefixtures("fake_executor")
+
+VARIANTS = {
+    "ppo with schedules, an argument of the environment, lists as choices, words that need quotes": [
+        *("agent=ppo", "schedule=linear_decay", "+env.kwargs.sutton_barto_reward=true"),
+        "+space.network.hidden_sizes={choices: [[32, 32], [48]]}",
+        "+wrapper.note={_target_: gymnasium.wrappers.TimeAwareObservation, _partial_: true}",
+    ],
+    "the other framework, a schedule taken away": ["backend=keras", "~schedule.eps"],
+    "a published setting": ["experiment=ppo_cartpole"],
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_both_ways_to_train_the_winner_compose_exactly_its_config(tuner: CommandLine, variant: str) -> None:
+    answer = tune(tuner, *VARIANTS[variant])
+    line = line_after(answer, "train the winner again")
+    assert line[:4] == ["tuner", "train", "--config-dir", "mine"]
+    assert judged(to_json(preflight("train", line[4:], "mine"))) == judged(winner_of(tuner))
+    file = line_after(answer, "the same as a file")
+    assert file[:4] == ["tuner", "train", "--config-dir", "studies/mine"]
+    assert judged(to_json(preflight("train", file[4:], "studies/mine"))) == judged(winner_of(tuner))
+    assert shlex.join(file) in Path("studies/mine/experiment/winner.yaml").read_text()
+
+
+def test_an_experiment_file_finds_the_groups_of_the_user(tuner: CommandLine) -> None:
+    own = tuner.folder / "mine" / "network"
+    own.mkdir()
+    (own / "narrow.yaml").write_text("defaults: [mlp]\nhidden_sizes: [3]\n")
+    answer = tune(tuner, "network=narrow")
+    assert winner_of(tuner)["network"]["hidden_sizes"] == [3]
+    for words in ("train the winner again", "the same as a file"):
+        line = line_after(answer, words)
+        assert judged(to_json(preflight("train", line[4:], line[3]))) == judged(winner_of(tuner))
+
+
+def test_what_a_study_returns_says_how_to_train_the_winner(tuner: CommandLine) -> None:
+    import tuner as api
+
+    result = api.tune([*FAKE[2:], *SMALL_STUDY], config_dir=tuner.folder / "mine")
+    assert isinstance(result, TuneResult)
+    assert result.summary.winner_label is not None
+    assert result.best_params == result.summary.params_of(result.summary.winner_label)
+    assert judged(to_json(preflight("train", result.overrides))) == judged(result.config)
+    assert result.experiment_file.exists()
+    assert str(result.verdict.winner)
