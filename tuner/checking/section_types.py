@@ -297,6 +297,14 @@ _LAST_PORT = 65535
 
 
 @dataclass(frozen=True)
+class GuideValues:
+    """Of `tuner guide`."""
+
+    topic: str | None = None
+    path: bool = False
+
+
+@dataclass(frozen=True)
 class DoctorValues:
     """Of `tuner doctor`."""
 
