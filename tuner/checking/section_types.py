@@ -308,11 +308,13 @@ class GuideValues:
 class DoctorValues:
     """Of `tuner doctor`."""
 
+    caches: str = "keep"
     json: bool = False
     timeout_s: float = 120.0
 
     def __post_init__(self) -> None:
-        """Refuses a time that is none."""
+        """Refuses what is no choice, and a time that is none."""
+        require(self.caches in ("keep", "clear"), "caches", repr(self.caches), "keep or clear")
         require(0 < self.timeout_s < float("inf"), "timeout_s", self.timeout_s, "a number of seconds above 0")
 
 
