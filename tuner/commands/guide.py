@@ -1,6 +1,7 @@
 """`tuner guide [TOPIC]`: the pages of `tuner/guide/`, formatted in a terminal and as they are in a pipe."""
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,6 +31,9 @@ TOPICS: Final[Mapping[str, Sequence[str]]] = {
 _ALL: Final = tuple(topic for topics in TOPICS.values() for topic in topics)
 _WIDEST: Final = 100
 """Columns of formatted text: longer lines are hard to read."""
+
+_LINK: Final = re.compile(r"\[([^\]]+)\]\(\S+\.md\)")
+"""To another page, whose text says what to type."""
 
 _TRUTH: Final = {"path=true": True, "path=false": False}
 
@@ -110,4 +114,4 @@ def _format(text: str, stream: TextIO) -> None:
 
     console = PlainConsole(file=stream)
     console.width = min(console.width, _WIDEST)
-    console.print(Markdown(text, code_theme="ansi_dark", hyperlinks=False))
+    console.print(Markdown(_LINK.sub(r"\1", text), code_theme="ansi_dark", hyperlinks=False))
