@@ -18,11 +18,15 @@ CLASSES: Final = {
     "sh": ("run", "check", "shown"),
     "python": ("run", "check", "shown", "file"),
     "yaml": ("file", "shown"),
-    "output": ("shown",),
+    "output": ("of", "shown"),
     "text": ("shown",),
 }
-"""Of a block, by its language. run: executed in order, made small; check: settings are composed and checked; file: its
-content, at the path behind `file=`; shown: only read (commands and names in it still have to exist)."""
+"""Of a block, by its language.
+
+run: executed in order, made small. check: settings are composed and checked. file: its content, at the path behind
+`file=`. of: what the command behind `of=` prints; `...` stands for anything. shown: only read, but commands and names in
+it have to exist.
+"""
 
 _FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -35,7 +39,7 @@ class Block:
         document: Where it stands.
         language: First word of its info string.
         use: Its class; empty: there is none.
-        path: Of a file.
+        argument: The path of a file, or the command of an output.
         text: What is in it.
         before: The text of the document in front of it.
     """
@@ -43,7 +47,7 @@ class Block:
     document: str
     language: str
     use: str
-    path: str
+    argument: str
     text: str
     before: str
 
@@ -57,14 +61,19 @@ def blocks_of(document: str) -> list[Block]:
     text, found = text_of(document), []
     for match in _FENCE.finditer(text):
         language, _, info = match[1].partition(" ")
-        use, _, path = info.partition("=")
-        found.append(Block(document, language, use, path, match[2], text[: match.start()]))
+        use, _, argument = info.partition("=")
+        found.append(Block(document, language, use, argument.strip('"'), match[2], text[: match.start()]))
     return found
 
 
 BLOCKS: Final = tuple(block for document in DOCUMENTS for block in blocks_of(document))
-FILES: Final = {block.path: block.text for block in BLOCKS if block.use == "file"}
+FILES: Final = {block.argument: block.text for block in BLOCKS if block.use == "file"}
 """The examples by their paths."""
+
+
+def blocks_with(language: str, use: str) -> list[Block]:
+    """Those of a language and a class, in all documents."""
+    return [block for block in BLOCKS if (block.language, block.use) == (language, use)]
 
 
 def commands_of(block: Block) -> Iterator[list[str]]:

@@ -32,6 +32,7 @@ from tests.documents import (
     ROOT,
     Block,
     blocks_of,
+    blocks_with,
     commands_of,
     quoted,
     rows_in,
@@ -89,24 +90,19 @@ def test_every_block_has_its_class(document: str) -> None:
     assert text_of(document).count("\n```") == 2 * len(blocks)
     for block in blocks:
         assert block.use in CLASSES.get(block.language, ()), block.text
-        assert (block.use == "file") == bool(block.path)
+        assert (block.use in ("file", "of")) == bool(block.argument)
 
 
 def test_a_file_has_one_content_and_its_path_stands_above_it() -> None:
     for block in BLOCKS:
         if block.use == "file":
-            assert FILES[block.path] == block.text, block.path
-            assert f"`{block.path}`" in block.before[-400:], block.path
-            assert block.path.endswith(".py" if block.language == "python" else ".yaml")
+            assert FILES[block.argument] == block.text, block.argument
+            assert f"`{block.argument}`" in block.before[-400:], block.argument
+            assert block.argument.endswith(".py" if block.language == "python" else ".yaml")
 
 
 # Each once.
-CHECKED = {
-    " ".join(words): words
-    for block in BLOCKS
-    if (block.language, block.use) == ("sh", "check")
-    for words in commands_of(block)
-}
+CHECKED = {" ".join(words): words for block in blocks_with("sh", "check") for words in commands_of(block)}
 
 
 @pytest.mark.parametrize("words", CHECKED.values(), ids=CHECKED)
@@ -132,14 +128,22 @@ def test_commands_that_are_only_shown_have_names_and_settings_that_there_are() -
     known = {path.name for path in conf.iterdir()} | {"hydra", "trust"}
     for path in conf.glob("*.yaml"):
         known |= set(re.findall(r"^ *(\w+):", path.read_text(), re.MULTILINE))
-    for block in (one for one in BLOCKS if (one.language, one.use) == ("sh", "shown")):
+    for block in blocks_with("sh", "shown"):
         for command, *rest in commands_of(block):
             assert command in {*COMMANDS, "-sc", "version"}, command
             keys = [word.partition("=")[0].lstrip("+~") for word in rest if re.match(r"[\w.+~]+=", word)]
             assert {key.partition(".")[0] for key in keys} <= known | {"install"}, rest
 
 
-@pytest.mark.parametrize("block", [one for one in BLOCKS if (one.language, one.use) == ("python", "check")], ids=str)
+@pytest.mark.parametrize("block", blocks_with("output", "of"), ids=lambda block: block.argument)
+def test_output_is_what_the_command_prints(block: Block, tuner: CommandLine) -> None:
+    name, *words = shlex.split(block.argument)
+    answer = tuner(*words)
+    assert name == "tuner"
+    assert re.fullmatch(re.escape(block.text).replace(r"\.\.\.", ".*"), answer.output + answer.errors, re.DOTALL)
+
+
+@pytest.mark.parametrize("block", blocks_with("python", "check"), ids=lambda block: block.document)
 def test_calls_are_accepted(block: Block) -> None:
     import tuner as package
 
@@ -153,8 +157,7 @@ def test_calls_are_accepted(block: Block) -> None:
 
 
 def test_code_that_is_only_shown_imports_what_there_is() -> None:
-    shown = [one for one in BLOCKS if (one.language, one.use) == ("python", "shown")]
-    for node in (node for block in shown for node in ast.walk(ast.parse(block.text))):
+    for node in (node for block in blocks_with("python", "shown") for node in ast.walk(ast.parse(block.text))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("note_rl", "tuner", "tests")):
             spec = find_spec(node.module or "")
             assert spec is not None
