@@ -24,8 +24,8 @@ CLASSES: Final = {
 """Of a block, by its language.
 
 run: executed in order, made small. check: settings are composed and checked. file: its content, at the path behind
-`file=`. of: what the command behind `of=` prints; `...` stands for anything. shown: only read, but commands and names in
-it have to exist.
+`file=`. of: what the command behind `of=` prints; `...` stands for anything. shown: only read, but commands and names
+in it have to exist.
 """
 
 _FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
