@@ -283,12 +283,12 @@ def test_groups_and_commands_are_listed() -> None:
     assert sorted(files) == sorted(path.name for path in conf.glob("*.yaml"))
 
 
-RUN_ELSEWHERE = {"tuner/guide/agents.md", "tuner/guide/adapt.md", "tuner/guide/extend.md", "tuner/guide/python.md"}
-"""Documents whose blocks are run by tests of their own, which look at what comes of it."""
+RUN = {"README.md", *(f"tuner/guide/{name}.md" for name in ("agents", "adapt", "extend", "python"))}
+"""Documents whose blocks are run by the tests below, which look at what comes of it."""
 
 
 def test_every_document_with_blocks_that_are_run_has_its_test() -> None:
-    assert {block.document for block in BLOCKS if block.use == "run"} == {*RUN_ELSEWHERE, "README.md"}
+    assert {block.document for block in BLOCKS if block.use == "run"} == RUN
 
 
 def run_code(document: str) -> dict[str, Any]:
@@ -315,6 +315,14 @@ def run_commands(tuner: CommandLine, document: str, *more: str) -> None:
             size += ("executor=inline",)
         answer = tuner(command, *words, *size)
         assert answer.status == 0, answer.errors
+
+
+def test_the_agent_of_the_front_page_believes_a_part() -> None:
+    import torch
+
+    agent = run_code("README.md")["CautiousDQN"](4, (8,), 2)
+    agent.target_q_net = lambda next_s: torch.tensor([[1.0, 3.0]])
+    assert float(agent.next_value(None)) == pytest.approx(0.9 * 3.0)
 
 
 def test_the_agent_of_the_guide_trains() -> None:
