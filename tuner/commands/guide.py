@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -17,18 +17,6 @@ if TYPE_CHECKING:
 
 EXIT_REFUSED: Final = 2
 FOLDER: Final = Path(__file__).parents[1] / "guide"
-TOPICS: Final[Mapping[str, Sequence[str]]] = {
-    "First steps": ("train", "tune", "python", "glossary", "troubleshooting"),
-    "Studies": ("spaces", "populations", "environments", "objectives", "ablate", "trackers"),
-    "Other questions": ("find", "adapt", "sweep"),
-    "Agents": ("networks", "agents", "contract"),
-    "Many machines": ("cluster", "distributed", "trust"),
-    "Coming from": ("from-sb3", "from-rl-zoo3", "from-hydra-optuna-sweeper", "from-xagents", "from-note-rl"),
-    "Own parts": ("extend",),
-}
-"""The pages in the order of the list."""
-
-_ALL: Final = tuple(topic for topics in TOPICS.values() for topic in topics)
 _WIDEST: Final = 100
 """Columns of formatted text: longer lines are hard to read."""
 
@@ -69,14 +57,21 @@ def show_at_once(words: Sequence[str]) -> int | None:
     return 0
 
 
+def subjects() -> dict[str, list[str]]:
+    """The pages by subject, in the order of the list."""
+    lines = (FOLDER / "contents.txt").read_text(encoding="utf-8").splitlines()
+    return {subject: topics.split() for subject, _, topics in (line.partition(":") for line in lines)}
+
+
 def page_of(topic: str) -> Path:
     """The file of a page.
 
     Raises:
         UserError: There is no such page.
     """
-    if topic not in _ALL:
-        raise UserError(f"there is no page {topic!r}{did_you_mean(topic, _ALL)}\ntuner guide lists all pages")
+    known = [name for names in subjects().values() for name in names]
+    if topic not in known:
+        raise UserError(f"there is no page {topic!r}{did_you_mean(topic, known)}\ntuner guide lists all pages")
     return FOLDER / f"{topic}.md"
 
 
@@ -95,10 +90,11 @@ def _write(topic: str | None, with_path: bool, stream: TextIO) -> None:
 
 def _list(width: int | None) -> str:
     """The pages by subject, with the first line of each."""
-    lines = ["usage: tuner guide TOPIC [path=true]"]
-    for subject, topics in TOPICS.items():
+    lines, found = ["usage: tuner guide TOPIC [path=true]"], subjects()
+    widest = max(len(topic) for topics in found.values() for topic in topics)
+    for subject, topics in found.items():
         rows = [(topic, _title(topic)) for topic in topics]
-        lines += ["", f"{subject}:", *in_columns(rows, max(map(len, _ALL)), width)]
+        lines += ["", f"{subject}:", *in_columns(rows, widest, width)]
     return "\n".join([*lines, ""])
 
 

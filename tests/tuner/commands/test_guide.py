@@ -32,6 +32,13 @@ def test_every_page_is_in_the_list_once(tuner: CommandLine) -> None:
         assert len(line) <= 80
 
 
+def test_pages_of_a_subject_are_linked_on_the_front_page() -> None:
+    text = (guide.FOLDER.parents[1] / "README.md").read_text()
+    for subject, topics in guide.subjects().items():
+        (line,) = re.findall(rf"^\| {subject} \| (.*) \|$|^## {subject}\n\n((?:.+\n)+)", text, re.MULTILINE)
+        assert re.findall(r"tuner/guide/([\w-]+)\.md", "".join(line)) == topics
+
+
 def test_a_pipe_gets_the_file_as_it_is_and_path_names_it(tuner: CommandLine) -> None:
     shown = tuner("guide", "tune").output
     assert shown == Path(tuner("guide", "tune", "path=true").output.strip()).read_text()
