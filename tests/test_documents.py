@@ -1,13 +1,16 @@
-"""What README files and the like show: commands are accepted, examples run, tables and links name what is there."""
+"""What README files and guides show: commands are accepted, examples run, tables and links name what is there."""
 
+import ast
 import copy
 import csv
+import inspect
 import json
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,21 @@ from note_rl.settings import ReplaySettings, RolloutSettings
 from note_rl.settings.set_arguments import settings_from_set
 from note_rl.training.train_options import TrainOptions
 from note_rl.types import Update
+from tests.documents import (
+    BLOCKS,
+    CLASSES,
+    DOCUMENTS,
+    FILES,
+    ROOT,
+    Block,
+    blocks_of,
+    blocks_with,
+    commands_of,
+    quoted,
+    rows_in,
+    section,
+    text_of,
+)
 from tests.note_rl.samples import sample
 from tests.recorded import minari_dataset
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine, files_read_once, tuner
@@ -30,81 +48,12 @@ from tuner.commands.preflight import preflight
 
 __all__ = ["files_read_once", "tuner"]
 
-ROOT = Path(__file__).parents[1]
-DOCUMENTS = [
-    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
-    *(f"{folder}/README.md" for folder in ("note_rl", "note_rl/learners/pytorch/step_graph", "tuner", "conf", "tests")),
-]
 SMALL_STUDY = (
     *("study.num_trials=3", "study.num_race_seeds=0", "study.num_candidates=1", "study.num_select_seeds=1"),
     "study.num_test_seeds=1",
 )
-LEFT_TO_THE_READER = {  # modules that commands name and no document shows
-    "my_pkg.py": 'import gymnasium\ngymnasium.register("MyEnv-v0", "gymnasium.envs.classic_control:CartPoleEnv")\n',
-    "my_module.py": """
-import optuna
-
-def train(lr): ...
-
-class MySampler(optuna.samplers.RandomSampler):
-    def __init__(self, its_argument, seed=None):
-        super().__init__(seed)
-""",
-    "my_rl/__init__.py": "",
-    "my_rl/agents.py": """
-from note_rl.agents.pytorch import DQN
-
-class CautiousDQN(DQN):
-    def __init__(self, *args, trust, **kwargs):
-        super().__init__(*args, **kwargs)
-""",
-}
-
-
-def text_of(document: str) -> str:
-    return (ROOT / document).read_text()
-
-
-def section(document: str, heading: str) -> str:
-    """What stands below a heading, up to the next one."""
-    found = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text_of(document), re.MULTILINE | re.DOTALL)
-    assert found, f"{document} has no section {heading!r}"
-    return found[1]
-
-
-def blocks_in(text: str, kind: str) -> list[str]:
-    return re.findall(rf"^```{kind}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-
-
-def commands_in(text: str) -> Iterator[list[str]]:
-    """The words behind `tuner` on every line of a shell block that calls it."""
-    for code in blocks_in(text, "sh"):
-        for line in code.replace("\\\n", " ").splitlines():
-            words = shlex.split(line, comments=True)
-            if "tuner" in words:
-                yield words[words.index("tuner") + 1 :]
-
-
-def files_in(text: str) -> dict[str, str]:
-    """The examples by their paths: blocks behind a path and a colon."""
-    return dict(re.findall(r"`(my_[\w./]+)`[^`]*:\n\n```(?:python|yaml)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
-
-
-def rows_in(text: str, first_heading: str) -> list[list[str]]:
-    """The cells of the table whose first column has this heading."""
-    lines = iter(text.splitlines())
-    next(line for line in lines if line.startswith(f"| {first_heading} |"))
-    next(lines)
-    cells: list[list[str]] = []
-    for line in lines:
-        if not line.startswith("|"):
-            break
-        cells.append([cell.strip() for cell in line.strip("|").split("|")])
-    return cells
-
-
-def quoted(cell: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", cell)
+SMALLER = {"30_000": "256", "evaluate(20)": "evaluate(1)"}
+"""What is changed in code that is run."""
 
 
 def names_in(cell: str) -> list[str]:
@@ -129,28 +78,42 @@ def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, datasets: Path) ->
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(datasets))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    shown = {path: code for document in DOCUMENTS for path, code in files_in(text_of(document)).items()}
-    for path, code in {**shown, **LEFT_TO_THE_READER}.items():
+    for path, code in FILES.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(code)
     yield tmp_path
     for module in [name for name in sys.modules if name.startswith("my_")]:
         del sys.modules[module]
-    for own in ("Corridor-v0", "MyEnv-v0"):
-        gymnasium.registry.pop(own, None)
+    gymnasium.registry.pop("Corridor-v0", None)
 
 
-# Each once. Commands about a run or study that somebody has made are tested where these are made.
-SHOWN_COMMANDS = {
-    " ".join(words): words
-    for document in DOCUMENTS
-    for words in commands_in(text_of(document))
-    if not re.search(r"\b(NAME|RUN)\b", " ".join(words))
-}
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_block_has_its_class(document: str) -> None:
+    blocks = blocks_of(document)
+    assert text_of(document).count("\n```") == 2 * len(blocks)
+    for block in blocks:
+        assert block.use in CLASSES.get(block.language, ()), block.text
+        assert (block.use in ("file", "of")) == bool(block.argument)
 
 
-@pytest.mark.parametrize("words", SHOWN_COMMANDS.values(), ids=SHOWN_COMMANDS)
+def test_a_file_has_one_content_and_its_path_stands_above_it() -> None:
+    for block in BLOCKS:
+        if block.use == "file":
+            assert FILES[block.argument] == block.text, block.argument
+            assert f"`{block.argument}`" in block.before[-400:], block.argument
+            assert block.argument.endswith(".py" if block.language == "python" else ".yaml")
+
+
+# Each once.
+CHECKED = {" ".join(words): words for block in blocks_with("sh", "check") for words in commands_of(block)}
+
+
+@pytest.mark.parametrize("words", CHECKED.values(), ids=CHECKED)
 def test_commands_are_accepted_as_typed(words: list[str], examples: Path) -> None:
+    accept(words)
+
+
+def accept(words: list[str]) -> None:
     command, *rest = words
     if command in ("find", "options"):
         rest[0] = f"{COMMANDS[command].positional}={rest[0]}"
@@ -161,6 +124,48 @@ def test_commands_are_accepted_as_typed(words: list[str], examples: Path) -> Non
     overrides = [word for word in rest if word != "-m"]
     found = COMMANDS[command]
     found.checked(found.meant(overrides), config_dir, multirun="-m" in rest)
+
+
+def test_commands_that_are_only_shown_have_names_and_settings_that_there_are() -> None:
+    conf = ROOT / "conf"
+    known = {path.name for path in conf.iterdir()} | {"hydra", "trust"}
+    for path in conf.glob("*.yaml"):
+        known |= set(re.findall(r"^ *(\w+):", path.read_text(), re.MULTILINE))
+    for block in blocks_with("sh", "shown"):
+        for command, *rest in commands_of(block):
+            assert command in {*COMMANDS, "-sc", "version"}, command
+            keys = [word.partition("=")[0].lstrip("+~") for word in rest if re.match(r"[\w.+~]+=", word)]
+            assert {key.partition(".")[0] for key in keys} <= known | {"install"}, rest
+
+
+@pytest.mark.parametrize("block", blocks_with("output", "of"), ids=lambda block: block.argument)
+def test_output_is_what_the_command_prints(block: Block, tuner: CommandLine) -> None:
+    name, *words = shlex.split(block.argument)
+    answer = tuner(*words)
+    assert name == "tuner"
+    assert re.fullmatch(re.escape(block.text).replace(r"\.\.\.", ".*"), answer.output + answer.errors, re.DOTALL)
+
+
+@pytest.mark.parametrize("block", blocks_with("python", "check"), ids=lambda block: block.document)
+def test_calls_are_accepted(block: Block) -> None:
+    import tuner as package
+
+    for call in [node for node in ast.walk(ast.parse(block.text)) if isinstance(node, ast.Call)]:
+        if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "tuner":
+            inspect.signature(getattr(package, call.func.attr)).bind(
+                *call.args, **{one.arg: 0 for one in call.keywords}
+            )
+            if call.func.attr in ("train", "tune"):
+                preflight(call.func.attr, ast.literal_eval(call.args[0]))
+
+
+def test_code_that_is_only_shown_imports_what_there_is() -> None:
+    for node in (node for block in blocks_with("python", "shown") for node in ast.walk(ast.parse(block.text))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("note_rl", "tuner", "tests")):
+            spec = find_spec(node.module or "")
+            assert spec is not None
+            assert spec.origin is not None
+            assert all(name.name in Path(spec.origin).read_text() for name in node.names), ast.unparse(node)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -188,7 +193,7 @@ def test_choices_are_those_of_conf() -> None:
         assert set(names) == {path.stem for path in (ROOT / "conf" / group).glob("*.yaml")}, group
 
 
-VOCABULARY = rows_in(section("README.md", "What is in it"), "Python: `agent.set(...)`, `agent.train(...)`")
+VOCABULARY = rows_in(text_of("tuner/guide/python.md"), "Python: `agent.set(...)`, `agent.train(...)`")
 PYTHON_NAMES = {name for first, _ in VOCABULARY for code in quoted(first) for name in re.findall(r"(\w+)=", code)}
 
 
@@ -207,11 +212,11 @@ def test_other_names_of_the_vocabulary_are_settings() -> None:
             assert key in more | {"agent.frame_stack"} if plus else any(_has(config, key) for config in configs), key
 
 
-XAGENTS = [
-    words
-    for _, second in rows_in(section("README.md", "From Python"), "xagents")
-    for words in map(shlex.split, quoted(second))
-]
+TABLES = {
+    "tuner/guide/from-xagents.md": "xagents",
+    "tuner/guide/from-sb3.md": "Stable-Baselines3",
+    "tuner/guide/from-rl-zoo3.md": "rl-zoo3",
+}
 LAYERS = """[dense-0]
 units=8
 activation=tanh
@@ -220,15 +225,43 @@ output=1
 """
 
 
-@pytest.mark.parametrize("words", XAGENTS, ids=" ".join)
-def test_what_users_of_xagents_are_to_type_is_accepted(words: list[str], examples: Path) -> None:
+def typed_in(document: str, first_heading: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What the last column of a document's tables says is to be typed: the command and its settings."""
+    headings = re.findall(r"^\| ([^|]+) \| here \|$", text_of(document), re.MULTILINE)
+    assert headings[0] == first_heading
+    for first, second in re.findall(r"^\| (.+?) \| (.+) \|$", text_of(document), re.MULTILINE):
+        if "(" in first:  # a call in Python
+            continue
+        for words in map(shlex.split, quoted(second.replace("\\|", "/"))):
+            command, rest = (words[1], words[2:]) if words[0] == "tuner" else ("train", words)
+            settings = tuple(word for word in rest if re.match(r"[~+\w.@]+=|~", word) and not word.endswith("=RUN"))
+            if words[0] == "tuner" or settings == tuple(rest):
+                yield command, settings
+
+
+def batches(lines: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[tuple[str, list[str]]]:
+    """Settings of the default run together, as long as none has two values; each line that makes a choice by itself."""
+    merged: dict[str, str] = {}
+    for command, settings in lines:
+        given = {word.partition("=")[0]: word for word in settings}
+        chooses = any((ROOT / "conf" / key.partition("@")[0].lstrip("+")).is_dir() for key in given)
+        if command != "train" or chooses or any(merged.get(key, word) != word for key, word in given.items()):
+            yield command, list(settings)
+        else:
+            merged |= given
+    yield "train", list(merged.values())
+
+
+@pytest.mark.parametrize("document", TABLES)
+def test_what_users_of_other_libraries_are_to_type_is_accepted(document: str, examples: Path) -> None:
     """All that a run can be asked for; a run or study to go on with is for other tests."""
     for name in ("model", "actor", "critic"):
         Path(f"{name}.cfg").write_text(LAYERS)
-    command, rest = (words[1], words[2:]) if words[0] == "tuner" else ("train", words)
-    assert command in COMMANDS
-    settings = [word for word in rest if "=" in word or word.startswith("~")]
-    preflight(COMMANDS[command].config_name, [word for word in settings if not word.endswith("=RUN")])
+    lines = list(typed_in(document, TABLES[document]))
+    assert len(lines) > 20
+    for command, settings in batches(lines):
+        assert command in COMMANDS
+        preflight(COMMANDS[command].config_name, settings)
 
 
 def _has(config: Any, key: str) -> bool:
@@ -253,31 +286,62 @@ def test_groups_and_commands_are_listed() -> None:
     assert sorted(files) == sorted(path.name for path in conf.glob("*.yaml"))
 
 
-def test_the_agent_of_the_readme_trains() -> None:
-    (code,) = [code for code in blocks_in(section("README.md", "From Python"), "python") if "class DQN" in code]
+RUN = {"README.md", *(f"tuner/guide/{name}.md" for name in ("agents", "adapt", "extend", "python"))}
+"""Documents whose blocks are run by the tests below, which look at what comes of it."""
+
+
+def test_every_document_with_blocks_that_are_run_has_its_test() -> None:
+    assert {block.document for block in BLOCKS if block.use == "run"} == RUN
+
+
+def run_code(document: str) -> dict[str, Any]:
+    """Executes the Python blocks of a document that are to be run, made small; what they have defined."""
     names: dict[str, Any] = {}
-    exec(code.replace("30_000", "256").replace("evaluate(20)", "evaluate(1)"), names)
+    for block in blocks_of(document):
+        if (block.language, block.use) == ("python", "run"):
+            code = block.text
+            for old, new in SMALLER.items():
+                code = code.replace(old, new)
+            exec(code, names)
+    return names
+
+
+def run_commands(tuner: CommandLine, document: str, *more: str) -> None:
+    """Types the commands of a document that are to be run, made small; runs of `tuner train` go to run0, run1, ..."""
+    blocks = [block for block in blocks_of(document) if (block.language, block.use) == ("sh", "run")]
+    for number, (command, *words) in enumerate(words for block in blocks for words in commands_of(block)):
+        size = () if "agent=synthetic" in words else SMALL
+        typed = {word.partition("=")[0] for word in words} & {"tracker", "executor"}
+        size = tuple(word for word in (*size, *(more if size else ())) if word.partition("=")[0] not in typed)
+        size += (f"hydra.run.dir=run{number}",) if command == "train" else SMALL_STUDY
+        if command == "tune" and "executor" not in typed:
+            size += ("executor=inline",)
+        answer = tuner(command, *words, *size)
+        assert answer.status == 0, answer.errors
+
+
+def test_the_agent_of_the_front_page_believes_a_part() -> None:
+    import torch
+
+    agent = run_code("README.md")["CautiousDQN"](4, (8,), 2)
+    agent.target_q_net = lambda next_s: torch.tensor([[1.0, 3.0]])
+    assert float(agent.next_value(None)) == pytest.approx(0.9 * 3.0)
+
+
+def test_the_agent_of_the_guide_trains() -> None:
+    names = run_code("tuner/guide/python.md")
     assert names["agent"].num_env_steps == 256
     assert names["agent"].num_gradient_steps == 256 // 64 * 32
     assert 8 <= names["agent"].evaluate(1).mean <= 500
 
 
-def run_section(tuner: CommandLine, document: str, heading: str, *more: str, study: Sequence[str] = ()) -> None:
-    """Types the commands that a section shows, made small."""
-    for command, *words in commands_in(section(document, heading)):
-        size = ("hydra.run.dir=run",) if command == "train" else (*SMALL_STUDY, *study)
-        answer = tuner(command, *words, *more, *size)
-        assert answer.status == 0, answer.errors
-
-
 def test_an_algorithm_is_added(tuner: CommandLine, examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tuner.runs.training.LOG_INTERVAL_S", 0.0)
-    small = (*SMALL, "buffer.learning_starts=64")
-    run_section(tuner, "note_rl/README.md", "To add an algorithm", *small, study=["executor=inline"])
+    run_commands(tuner, "tuner/guide/agents.md", "buffer.learning_starts=64")
     trials = [json.loads(path.read_text()) for path in (examples / "studies").glob("*/screen/*/trial.json")]
     assert {trial["config"]["agent"]["_target_"] for trial in trials} == {"my_agents.MellowmaxDQN"}
     assert len({trial["config"]["agent"]["omega"] for trial in trials}) == 3
-    lines = [json.loads(line) for line in (examples / "run" / "metrics.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (examples / "run0" / "metrics.jsonl").read_text().splitlines()]
     softness = [line["train/softness"] for line in lines if "train/softness" in line]
     assert softness
     assert 0.0 < min(softness) <= max(softness) <= np.log(2) / 10.0  # of two actions, by the omega of the YAML
@@ -335,8 +399,8 @@ def test_sequences_are_learned_from(examples: Path) -> None:
 
 def test_a_signal_is_added(tuner: CommandLine, examples: Path) -> None:
     often = ("+adaptive.period=1", "+adaptive.warm_up=1", "+adaptive.calibration=1", *SMALL_AGENTS["dqn"])
-    run_section(tuner, "note_rl/README.md", "To add a signal", *SMALL, *often)
-    decisions = [json.loads(line) for line in (examples / "run" / "decisions.jsonl").read_text().splitlines()]
+    run_commands(tuner, "tuner/guide/adapt.md", *often)
+    decisions = [json.loads(line) for line in (examples / "run0" / "decisions.jsonl").read_text().splitlines()]
     assert decisions
     assert {one["signal"] for one in decisions} == {"error_size"}
     assert all((one["q"] < 1.0) == (one["value"] > decisions[0]["value"] / decisions[0]["q"]) for one in decisions)
@@ -347,12 +411,23 @@ def test_a_signal_is_added(tuner: CommandLine, examples: Path) -> None:
     assert ErrorSize().after_update(None, update, None) == 2.0
 
 
-def test_an_environment_is_added(tuner: CommandLine, examples: Path) -> None:
-    run_section(tuner, "conf/README.md", "To add an environment", *SMALL)
-    evaluations = json.loads((examples / "run" / "result.json").read_text())["evaluations"]
+def test_an_environment_a_sampler_a_tracker_and_an_executor_are_added(tuner: CommandLine, examples: Path) -> None:
+    run_commands(tuner, "tuner/guide/extend.md")
+
+    evaluations = json.loads((examples / "run0" / "result.json").read_text())["evaluations"]
     possible = [-5.0, *(1.0 - 0.1 * steps for steps in range(3, 50))]
     assert all(np.isclose(one["mean_return"], possible, atol=0.06).any() for one in evaluations)
 
+    assert "QMCSampler (qmc_type halton" in (examples / "studies" / "halton" / "report.json").read_text()
+
+    with (examples / "run2" / "measurements.csv").open() as file:
+        steps = [int(step) for step, name, _ in csv.reader(file) if name == "eval/mean_return"]
+    assert steps == [80, 160, 240]
+
+    assert {"screen/0", "screen/1", "screen/2"} <= set((examples / "started.txt").read_text().split())
+
+
+def test_the_corridor_ends_at_its_exit(examples: Path) -> None:
     from my_envs import Corridor  # the example
 
     env = Corridor()
@@ -360,26 +435,8 @@ def test_an_environment_is_added(tuner: CommandLine, examples: Path) -> None:
     assert [env.step(1)[1:3] for _ in range(4)] == [(-0.1, False), (-0.1, False), (-0.1, False), (1.0, True)]
 
 
-def test_a_sampler_is_added(tuner: CommandLine, examples: Path) -> None:
-    run_section(tuner, "tuner/README.md", "To add a sampler or a pruner")
-    assert "QMCSampler (qmc_type halton" in (examples / "studies" / "halton" / "report.json").read_text()
-
-
-def test_a_tracker_is_added(tuner: CommandLine, examples: Path) -> None:
-    run_section(tuner, "tuner/README.md", "To add a tracker", *SMALL[1:])
-    with (examples / "run" / "measurements.csv").open() as file:
-        steps = [int(step) for step, name, _ in csv.reader(file) if name == "eval/mean_return"]
-    assert steps == [80, 160, 240]
-
-
-def test_an_executor_is_added(tuner: CommandLine, examples: Path) -> None:
-    run_section(tuner, "tuner/README.md", "To add an executor")
-    started = (examples / "started.txt").read_text().split()
-    assert {"screen/0", "screen/1", "screen/2"} <= set(started)
-
-
 def test_a_test_is_added(tuner: CommandLine) -> None:
-    (code,) = blocks_in(section("tests/README.md", "To add a test"), "python")
+    (code,) = (block.text for block in blocks_of("tests/README.md") if block.language == "python")
     names: dict[str, Any] = {}
     exec(code, names)
     names["test_a_run_leaves_its_result"](tuner)

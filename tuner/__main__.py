@@ -12,6 +12,12 @@ def main() -> int:
         The exit status.
     """
     begin_imports()
+    if sys.argv[1:2] == ["guide"]:
+        from tuner.commands.guide import show_at_once
+
+        shown = show_at_once(sys.argv[2:])
+        if shown is not None:
+            return shown
     from tuner.cli import main as run
 
     status = run()

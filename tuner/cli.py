@@ -59,7 +59,8 @@ Settings are KEY=VALUE, choices are GROUP=NAME:
   tuner export runs/NAME                     the policy as an ONNX model
   tuner plot runs/NAME runs/OTHER            learning curves
 {examples}
-  tuner options ppo                          what can be told, and its range
+  tuner options ppo                          settings of an agent, with ranges
+  tuner guide tune                           how a study works
   tuner doctor                               what is installed (tuner --version)
 
 `tuner COMMAND --help` lists all choices and settings,

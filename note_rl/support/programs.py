@@ -23,15 +23,33 @@ def programs_folder(environment: Mapping[str, str], variable: str, compiler: str
         OSError: None is wanted, or nothing is known of the CPU.
     """
     given = environment.get(variable, "")
-    caches = environment.get("XDG_CACHE_HOME", "")
-    usual = os.path.join(caches if os.path.isabs(caches) else os.path.expanduser("~/.cache"), "note-rl", compiler)
-    home = given or usual
+    home = given or str(caches_folder(environment) / compiler)
     if not os.path.isabs(home):
         raise OSError(f"{variable}={given} is no absolute path")
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     cpu = sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})
     version, *others = made_for
     return Path(home, f"{version}-{hashlib.sha256(''.join([*cpu, *others]).encode()).hexdigest()[:12]}")
+
+
+def caches_folder(environment: Mapping[str, str]) -> Path:
+    """The folder of this project in the user's own for caches."""
+    caches = environment.get("XDG_CACHE_HOME", "")
+    return Path(caches if os.path.isabs(caches) else os.path.expanduser("~/.cache"), "note-rl")
+
+
+def clear_caches(environment: Mapping[str, str]) -> int:
+    """Deletes all compiled programs in that folder; those that are running are not touched.
+
+    Returns:
+        The bytes that were freed.
+    """
+    folder = caches_folder(environment)
+    if folder.is_symlink():  # what it leads to may be anything
+        return 0
+    freed = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    shutil.rmtree(folder, ignore_errors=True)
+    return freed
 
 
 def is_usable(folder: Path) -> bool:

@@ -29,10 +29,11 @@ def test_without_a_command_the_help_page_names_them_all(tuner: CommandLine, argu
         assert command.summary in answer.output
 
 
-def test_the_version_is_that_of_the_distribution(tuner: CommandLine) -> None:
+@pytest.mark.parametrize("word", ["--version", "version"])
+def test_the_version_is_that_of_the_distribution(tuner: CommandLine, word: str) -> None:
     import note_rl
 
-    assert tuner("--version").output == f"tuner {note_rl.__version__}\n"
+    assert tuner(word).output == f"tuner {note_rl.__version__}\n"
 
 
 def test_an_unknown_command_is_refused(tuner: CommandLine) -> None:

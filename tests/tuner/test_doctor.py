@@ -49,6 +49,34 @@ def test_the_same_as_json(tuner: CommandLine) -> None:
     assert doctor.is_sound(report)
 
 
+@pytest.mark.usefixtures("few")
+def test_caches_are_cleared_and_nothing_else(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    caches = tuner.folder / "caches"
+    (caches / "note-rl" / "torch" / "1").mkdir(parents=True)
+    (caches / "note-rl" / "torch" / "1" / "step.so").write_bytes(bytes(1_500_000))
+    (caches / "others").mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(caches))
+    assert "deleted" not in tuner("doctor").errors
+    assert (caches / "note-rl").exists()
+    answer = tuner("doctor", "caches=clear")
+    assert answer.errors.startswith(f"1.5 MB of compiled training steps deleted: {caches / 'note-rl'}\n")
+    assert list(caches.iterdir()) == [caches / "others"]
+
+
+@pytest.mark.usefixtures("few")
+def test_a_cache_that_is_a_link_is_left_alone(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tuner.folder / "theirs").mkdir()
+    (tuner.folder / "theirs" / "file").write_text("x")
+    (tuner.folder / "note-rl").symlink_to(tuner.folder / "theirs")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tuner.folder))
+    assert tuner("doctor", "caches=clear").errors.startswith("0.0 MB")
+    assert (tuner.folder / "theirs" / "file").exists()
+
+
+def test_what_is_no_choice_for_caches_is_refused(tuner: CommandLine) -> None:
+    assert "caches='gone' is not possible: it must be keep or clear" in tuner.refused("doctor", "caches=gone")
+
+
 def test_a_missing_extra_is_named_with_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
     fine, poor = "here>=1; extra == 'fine'", "gone[deep]>=2 ; extra == 'poor'"
     needs = {

@@ -209,7 +209,7 @@ def test_a_feature_is_imported_by_itself_only() -> None:
         for other in imports_of(MODULES[module])
         if is_of_a_feature(other) and other.split(".")[:3] != module.split(".")[:3]
     ]
-    assert not wrong, "give general code a hook, see `To add a feature of a study` in tuner/README.md"
+    assert not wrong, "give general code a hook, see `To add a feature of a study` in CONTRIBUTING.md"
 
 
 def test_modules_import_each_other_in_no_circle() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tuner.commands.guide import FOLDER
 from tuner.config.composition import conf_folder
 
 ROOT = Path(__file__).parents[2]
@@ -18,12 +19,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(path)
 
 
-def test_the_wheel_holds_both_packages_and_every_file_of_conf(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_holds_both_packages_every_file_of_conf_and_the_guides(wheel: zipfile.ZipFile) -> None:
     names = set(wheel.namelist())
     assert {"note_rl/py.typed", "tuner/py.typed", "tuner/cli.py", "note_rl/training/trainer.py"} <= names
     assert [name for name in names if "hydra_plugins" in name] == ["hydra_plugins/tuner_sweeper.py"]
     conf = conf_folder()
     assert {f"tuner/conf/{path.relative_to(conf).as_posix()}" for path in conf.rglob("*.yaml")} <= names
+    pages = {f"tuner/guide/{path.name}" for path in FOLDER.iterdir()}
+    assert {"tuner/guide/tune.md", "tuner/guide/contents.txt"} <= pages
+    assert pages <= names
     assert not [name for name in names if name.startswith(("tests", "conf/"))]
 
 

@@ -1,4 +1,4 @@
-"""Every command that manual 004 prints, typed here by the table of the README.
+"""Every command that manual 004 prints, typed here by the table of `tuner guide from-xagents`.
 
 BipedalWalker needs Box2D: Pendulum stands for it, whose actions are numbers, too. An agent for those is one of its own
 here (a2c_continuous). Playing needs a run: `--video-dir` and `--frame-dir` are in commands/test_play.py, both together.

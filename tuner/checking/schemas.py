@@ -14,6 +14,7 @@ from tuner.checking.section_types import (
     DashboardValues,
     DoctorValues,
     ExportValues,
+    GuideValues,
     OptionsValues,
     PlayedEvaluation,
     PlayValues,
@@ -71,6 +72,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "plot": Schema(PlotValues),
     "report": Schema(ReportValues, OF_A_STUDY, {"tracker": Part(several=True)}),
     "dashboard": Schema(DashboardValues, {"storage": StorageConfig}),
+    "guide": Schema(GuideValues),
     "doctor": Schema(DoctorValues, {"storage": StorageConfig}, {"executor": Part()}),
     **{name: schema for part in _FEATURES for name, schema in part.schemas.items()},
 }

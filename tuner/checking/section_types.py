@@ -188,8 +188,17 @@ class DashboardValues(Section):
 
 
 @dataclass(frozen=True)
+class GuideValues(Section):
+    """Of `tuner guide`."""
+
+    topic: str | None = None
+    path: bool = False
+
+
+@dataclass(frozen=True)
 class DoctorValues(Section):
     """Of `tuner doctor`."""
 
+    caches: str = "keep"
     json: bool = False
     timeout_s: float = setting(120.0, POSITIVE)

@@ -88,11 +88,19 @@ COMMANDS = {
         ),
         Command(
             "options",
-            "what an agent can be told",
+            "the settings of an agent",
             "options",
             only_shows=True,
             positional="agent",
             usage="[AGENT] [...]",
+        ),
+        Command(
+            "guide",
+            "the guides, one page for each topic",
+            "guide",
+            only_shows=True,
+            positional="topic",
+            usage="[TOPIC] [path=true]",
         ),
         Command("doctor", "versions, devices, extras: for a bug report", "doctor"),
     )

@@ -1,4 +1,4 @@
-"""Charts in files: pictures by matplotlib (extra `plot`), or a page by Plotly (extra `report`)."""
+"""Charts in files: pictures by matplotlib (extra `plot`), or a page by Plotly."""
 
 import importlib
 from pathlib import Path

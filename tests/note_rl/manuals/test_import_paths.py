@@ -31,8 +31,8 @@ def agent_class(framework: Framework, path: str) -> Any:
 
 
 def import_lines() -> list[str]:
-    """Those that the README says in place of the manuals'."""
-    table = Path("README.md").read_text().partition("| Note_rl | note_rl |")[2].partition("\n\n")[0]
+    """Those that the guide says in place of the manuals'."""
+    table = Path("tuner/guide/from-note-rl.md").read_text().partition("| Note_rl | note_rl |")[2].partition("\n\n")[0]
     rows = [row.split(" | ")[1] for row in table.splitlines() if row.count(" | ") == 1]
     return [line for row in rows for line in re.findall(r"`(from [^`]+)`", row)]
 

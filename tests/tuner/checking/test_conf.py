@@ -17,7 +17,7 @@ from tuner.runs.config_checks import check_config, resolve
 CONF = conf_folder()
 PRIMARY = (
     *("train", "tune", "find", "compare", "play", "export", "plot", "report", "ablate", "dashboard", "options"),
-    "doctor",
+    *("guide", "doctor"),
 )
 RUN_GROUPS = (
     "agent",

@@ -1,4 +1,4 @@
-"""An agent in a package of the user's own, with YAML of their own beside it, trained and tuned; README shows it."""
+"""A user's own agent and YAML, trained and tuned, as `tuner guide agents` shows it."""
 
 import json
 from pathlib import Path
