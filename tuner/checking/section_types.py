@@ -199,6 +199,6 @@ class GuideValues(Section):
 class DoctorValues(Section):
     """Of `tuner doctor`."""
 
-    caches: str = "keep"
+    caches: str = setting("keep", OneOf(("keep", "clear")))
     json: bool = False
     timeout_s: float = setting(120.0, POSITIVE)
