@@ -26,7 +26,7 @@ NUM_PARTS: Final = 10
 _AT_EDGE: Final = 0.05
 _NEAR_EDGE: Final = 0.25
 _BEST_SHARE: Final = 1 / 3
-_MOST: Final = 0.5
+_MOST: Final = 2 / 3
 _ROUNDING: Final = 1e-9
 
 
@@ -34,8 +34,8 @@ def coverage(trials: Sequence[FrozenTrial], space: JsonDict, winner: int | None)
     """Where the trials of a search lie; None where fewer than `MIN_TRIALS` have ended.
 
     An edge is reported where two things hold, as one trial in ten lies near an end of its range by chance: the winner
-    is in the outermost twentieth of a range (or has its first or last step), and more than half of the best third of
-    the complete trials are in the outermost quarter on the same side. Parameters without an order, and those that only
+    is in the outermost twentieth of a range (or has its first or last step), and two thirds of the best third of the
+    complete trials are in the outermost quarter on the same side. Parameters without an order, and those that only
     some trials have, are left out.
 
     Args:
@@ -90,7 +90,7 @@ def _edge(winner: float, best: FloatArray, outermost: float) -> str:
         outermost: How far from the end the first value lies.
     """
     for edge, own, others in (("low", winner, best), ("high", 1.0 - winner, 1.0 - best)):
-        if own <= max(_AT_EDGE, outermost) and np.mean(others < _NEAR_EDGE) > _MOST:
+        if own <= max(_AT_EDGE, outermost) and np.mean(others < _NEAR_EDGE) >= _MOST - _ROUNDING:
             return edge
     return ""
 
