@@ -112,7 +112,11 @@ def bare(definition: StudyDefinition) -> StudyDefinition:
     """The study with only what is searched in the config of its runs, which saves half of the time."""
     needed = ("seed", "agent._target_", "env.id", "backend.name", "training.total_steps", "evaluation.num_points")
     config: JsonDict = {}
-    for path in (*needed, *definition.space.paths, *(one for part in definition.space.parameters for one in part.of)):
+    for path in (
+        *needed,
+        *definition.space.paths,
+        *(one for part in definition.space.parameters for one in part.rests_on),
+    ):
         *parents, name = path.split(".")
         place = config
         for parent in parents:

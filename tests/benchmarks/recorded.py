@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from optuna.distributions import FloatDistribution, IntDistribution
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from scipy.optimize import minimize
 
 from tests.benchmarks.landscape import FOLDER, PAIRS, Landscape, about, definition_of, path_of
@@ -177,7 +177,11 @@ class Recorded:
         """The point in the unit cube."""
         found = []
         for name, distribution in self.definition.space.distributions().items():
-            assert isinstance(distribution, FloatDistribution | IntDistribution), "a landscape has numbers only"
+            if isinstance(distribution, CategoricalDistribution):  # of two choices the coordinate is exact
+                index = distribution.to_internal_repr(point[name])
+                found.append(index / max(len(distribution.choices) - 1, 1))
+                continue
+            assert isinstance(distribution, FloatDistribution | IntDistribution)
             ends = np.array([distribution.low, distribution.high, point[name]], dtype=np.float64)
             low, high, value = np.log(ends) if distribution.log else ends
             found.append((value - low) / (high - low))

@@ -14,6 +14,7 @@ from tests.benchmarks.recorded import Recorded, RecordedExecutor, Surrogate, mat
 from tuner.errors import UserError
 from tuner.results.objective import Final, Mixed
 from tuner.study import StudyDefinition, StudyRunner, StudyStore
+from tuner.study.space.space import Space
 
 PAIR = "dqn-cartpole"
 
@@ -48,6 +49,22 @@ def test_a_file_gives_back_what_was_written(known: Landscape, tmp_path: Path) ->
     kept = Landscape(known.about, (*known.rows[1:], diverged))
     kept.write(tmp_path / "one.parquet")
     assert Landscape.read(tmp_path / "one.parquet") == kept
+
+
+def test_a_landscape_may_have_choices(definition: StudyDefinition) -> None:
+    rate = {"low": 1e-5, "high": 1e-2, "log": True}
+    tree = {"optimizer": {"learning_rate": rate}, "training": {"normalise_reward": {"choices": [False, True]}}}
+    own = replace(definition, space=Space.from_config(tree, definition.config))
+    points = [point_of(own, one) for one in range(1, 17)]
+    heights = [90.0 if point["training.normalise_reward"] else 10.0 for point in points]
+    rows = [
+        Row(one, point, 1, 9 * (height,), 2.0, 0.5)
+        for one, (point, height) in enumerate(zip(points, heights, strict=True))
+    ]
+    replayed = Recorded(Landscape(about(own), tuple(rows)), own)
+    for choice, height in ((True, 90.0), (False, 10.0)):
+        curve = replayed.curve({"optimizer.learning_rate": 3e-4, "training.normalise_reward": choice}, 2)
+        assert curve == pytest.approx(9 * (height,), abs=5.0)
 
 
 class Killed(BaseException):

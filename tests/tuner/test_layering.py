@@ -60,6 +60,7 @@ HOMES = {
         "tuner/study/",
         "tuner/features/*/runner.py",
         "tuner/features/*/range_search.py",
+        "tuner/features/*/ranges.py",
         "tuner/features/*/pairs.py",
         "tuner/features/*/study.py",
         "tuner/features/population/",

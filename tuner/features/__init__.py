@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar, cast
 
 FEATURES: Final = (
     "ablation",
+    "coverage",
     "interactions",
     "objectives",
     "environments",

@@ -121,12 +121,28 @@ def _winner_without_result(summary: StudySummary, label: str, failing: str) -> V
     details = (*_start_details(summary, label), *failed_tests(summary))
     default_scores = scores_of(summary, TEST, summary.default_label)
     default_failing = _finished_none(summary, summary.default_label)
+    known = _known_instead(summary, {} if default_failing else default_scores)
     if label == summary.default_label or default_failing or not default_scores:
         sentence = failing if label == summary.default_label else f"{failing} {default_failing}".strip()
-        return Verdict(Finding.NO_COMPARISON, sentence, details)
+        return Verdict(Finding.NO_COMPARISON, f"{sentence} {known}".strip(), details)
     default = estimate([*default_scores.values()])
-    sentence = f"{failing} Keep the default configuration: test IQM {default} on {counted(default.n, 'fresh seed')}."
+    kept = f"Keep the default configuration: test IQM {default} on {counted(default.n, 'fresh seed')}."
+    sentence = f"{failing} {known or kept}"
     return Verdict(Finding.DEFAULT_AS_GOOD, sentence, details, default=default)
+
+
+def _known_instead(summary: StudySummary, default_scores: dict[int, float]) -> str:
+    """The best known settings, where the default configuration has lower test scores than they have or none."""
+    known = {label: scores_of(summary, TEST, label) for label in summary.baselines}
+    found = {
+        label: estimate([*scores.values()])
+        for label, scores in known.items()
+        if not _finished_none(summary, label) and scores
+    }
+    best = max(found, key=lambda label: found[label].iqm, default=None)
+    if best is None or (default_scores and estimate([*default_scores.values()]).iqm >= found[best].iqm):
+        return ""
+    return f"Train the settings of {best}, {best.replace(' ', '=')}: test IQM {found[best]}."
 
 
 def _finished_none(summary: StudySummary, label: str) -> str:
@@ -268,17 +284,21 @@ def _baseline_details(summary: StudySummary, scores: dict[int, float]) -> tuple[
 
 
 def _better_baselines(summary: StudySummary, scores: dict[int, float]) -> list[str]:
-    """What to train in place of the winner."""
-    better = {
-        label: difference
+    """That the winner ends behind known settings, and what to train in its place: the best of them first."""
+    found = {
+        label: difference_of(scores, known)
         for label in summary.baselines
-        if (known := scores_of(summary, TEST, label)) and (difference := difference_of(scores, known)).is_below_zero
+        if (known := scores_of(summary, TEST, label)) and not _finished_none(summary, label)
     }
-    return [
-        f"The settings of {label} are better than it (difference {difference.signed}): train those, "
-        f"{label.replace(' ', '=')}."
-        for label, difference in better.items()
-    ]
+    behind = sorted((label for label in found if found[label].iqm < 0.0), key=lambda label: found[label].iqm)
+    return [_behind(label, found[label]) for label in behind]
+
+
+def _behind(label: str, difference: Estimate) -> str:
+    typed = label.replace(" ", "=")
+    if difference.is_below_zero:
+        return f"The settings of {label} are better than it (difference {difference.signed}): train those, {typed}."
+    return f"It ends behind the settings of {label} (difference {difference.signed}), which may be chance: {typed}."
 
 
 def _optimism_details(tuning: Estimate | None, winner: Estimate) -> tuple[str, ...]:

@@ -37,3 +37,15 @@ def test_baselines_meet_the_conditions_of_the_study() -> None:
     assert published["env"]["num_envs"] == 8, "which is a setting of the agent's"
     assert published["training"]["target_reward"] == 90
     assert published["training"]["max_grad_norm"] == 0.5
+
+
+def test_published_settings_of_pendulum_lie_within_what_is_searched() -> None:
+    typed = ["agent=ppo_continuous", "env=pendulum"]
+    definition = define(preflight("tune", [*typed, "warm_start=[default,ppo_pendulum]"]))
+    published = definition.space.values(definition.starts()["ppo_pendulum"], definition.config)
+    assert (published["buffer.batch_size"], published["training.normalise_reward"]) == (64, True)
+    # those of RL Baselines3 Zoo, which no share of the rollout from 1/16 on allowed: 64 of 4,096
+    zoo = ["agent.gamma=0.9", "buffer.num_steps=1024", "buffer.batch_size=64", "env.num_envs=4"]
+    rates = ["optimizer.learning_rate=1e-3", "buffer.num_epochs=10"]
+    config = to_json(preflight("train", [*typed, *zoo, *rates]))
+    assert definition.space.drawn(config)["log2(buffer.batch_size)"] == 6

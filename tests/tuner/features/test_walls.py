@@ -11,6 +11,7 @@ from tuner.features import FEATURES
 
 WORDS = {
     "ablation": r"ablat",
+    "coverage": r"\bcoverage\b(?! aimed)|\bis_corner",
     "interactions": r"interaction",
     "objectives": r"\b(the|a|its|each|of) fronts?\b(?! of)|\bfront[-_]|_front\b|\.front\b|front_?(member|selection)"
     r"|pareto|unbeaten|several objectives",
@@ -27,6 +28,7 @@ another run is the engine's, as Optuna, registries and folders have it; features
 LIST = "tuner/features/__init__.py"
 NAMED_IN = {
     "ablation": {LIST: "the list of features"},
+    "coverage": {LIST: "the list of features"},
     "interactions": {LIST: "the list of features"},
     "objectives": {
         "tuner/features/environments/joining.py": "there is one score over environments: refused",
@@ -71,6 +73,7 @@ def test_few_files_outside_its_package_name_a_feature(feature: str) -> None:
     ("feature", "line"),
     [
         ("ablation", "from tuner.features.ablation.facts import ABLATION"),
+        ("coverage", "from tuner.features.coverage.facts import COVERAGE"),
         ("interactions", "summary.interactions"),
         ("objectives", "if summary.front:"),
         ("objectives", "choose_front(confirmed)"),

@@ -91,6 +91,40 @@ def test_baselines_stand_beside_the_default() -> None:
     assert unfinished.winner is None
 
 
+def test_a_winner_behind_known_settings_says_so_however_uncertain() -> None:
+    known = {"experiment near": [495.0, 505.0, 500.0, 470.0, 505.0], "experiment far": [510.0] * 5}
+    tested = [run(name, "test", 100 + index, score) for name in known for index, score in enumerate(known[name])]
+    summary = study(*screened(1.0, 2.0, 3.0, 4.0), *compared(FIVE, [200.0] * 5), *tested)
+    # IQM 495 against (0.75 * 495 + 500 + 0.75 * 505) / 2.5 = 500; one seed of five is behind, so 0 is in the interval
+    said = verdict(replace(summary, baselines=tuple(known))).sentence
+    far = said.index("The settings of experiment far are better than it (difference -15 [")
+    near = said.index("It ends behind the settings of experiment near (difference -5")
+    assert said.endswith("which may be chance: experiment=near.")
+    assert far < near, "the best one first"
+    two = study(
+        *screened(1.0, 2.0, 3.0, 4.0), *compared(FIVE[:2], [200.0] * 2), *[one for one in tested if one.seed < 102]
+    )
+    two = replace(two, baselines=("experiment near",))
+    assert (
+        "It ends behind the settings of experiment near (difference -5), which may be chance" in verdict(two).sentence
+    )
+
+
+def test_a_winner_without_a_result_leaves_the_field_to_known_settings() -> None:
+    lost = [run("trial 3", "test", 100 + index, 0.0, outcome=Outcome.DIVERGED) for index in range(5)]
+    default = [run("default", "test", 100 + index, 200.0) for index in range(5)]
+    known = [run("experiment good", "test", 100 + index, value) for index, value in enumerate(FIVE)]
+    summary = replace(study(*screened(1.0, 2.0, 3.0, 4.0), *lost, *default, *known), baselines=("experiment good",))
+    assert (
+        "Train the settings of experiment good, experiment=good: test IQM 495 [480, 500]." in verdict(summary).sentence
+    )
+    assert "Keep the default" not in verdict(summary).sentence
+    better = [replace(one, value=600.0) for one in default]
+    summary = replace(summary, runs=(*screened(1.0, 2.0, 3.0, 4.0), *lost, *better, *known))
+    assert "Keep the default configuration: test IQM 600" in verdict(summary).sentence
+    assert "experiment" not in verdict(summary).sentence
+
+
 def test_within_noise_is_counted_from_the_winners_own_spread() -> None:
     winner = [102.0, 104.0, 104.0, 106.0]  # mean 104, variance (4 + 0 + 0 + 4) / 3
     limit = 104 - 2 * math.sqrt(8 / 3) * math.sqrt(1 + 1 / 4)

@@ -96,6 +96,41 @@ def test_a_share_of_a_product() -> None:
     assert space.drawn(config) == {name: -4}
 
 
+ROLLOUT = {**CONFIG, "buffer": {"batch_size": 64, "num_steps": 128}, "env": {"num_envs": 3}}
+AT_MOST = {"low": 32, "high": 512, "transform": "power_of_two", "at_most": ["buffer.num_steps", "env.num_envs"]}
+
+
+@pytest.mark.parametrize(("exponent", "value"), [(5, 32), (8, 256), (9, 384)])
+def test_a_value_ends_at_the_most_there_can_be(exponent: int, value: int) -> None:
+    space = space_of("buffer.batch_size", AT_MOST, ROLLOUT)
+    assert space.distributions() == {"log2(buffer.batch_size)": optuna.distributions.IntDistribution(5, 9)}
+    found = space.values({"log2(buffer.batch_size)": exponent}, ROLLOUT)
+    assert found == {"buffer.batch_size": value}, "128 * 3 = 384"
+    assert type(found["buffer.batch_size"]) is int
+    assert space.drawn(space.apply(ROLLOUT, found)) == {"log2(buffer.batch_size)": exponent}
+
+
+def test_the_most_there_can_be_may_be_searched_too() -> None:
+    tree = {"buffer": {"batch_size": AT_MOST, "num_steps": {"low": 16, "high": 256, "transform": "power_of_two"}}}
+    space = Space.from_config(tree, ROLLOUT)
+    drawn = {"log2(buffer.batch_size)": 6, "log2(buffer.num_steps)": 4}
+    assert space.values(drawn, ROLLOUT) == {"buffer.batch_size": 48, "buffer.num_steps": 16}
+    described = space.describe()["log2(buffer.batch_size)"]
+    assert described["at_most"] == ["buffer.num_steps", "env.num_envs"]
+    assert "at_most" not in space.describe()["log2(buffer.num_steps)"], (
+        "fingerprints of other spaces stay what they were"
+    )
+
+
+def test_a_start_at_a_limit_below_the_range_is_refused() -> None:
+    one = {**ROLLOUT, "buffer": {"batch_size": 9, "num_steps": 3}}
+    assert space_of("buffer.batch_size", AT_MOST, one).drawn(one) == {"log2(buffer.batch_size)": 9}
+    with pytest.raises(UserError, match="cannot be a starting point"):
+        space_of("buffer.batch_size", AT_MOST, ROLLOUT).drawn(
+            {**ROLLOUT, "buffer": {"batch_size": 9, "num_steps": 128}}
+        )
+
+
 def test_whole_numbers_where_the_config_has_them() -> None:
     assert space_of("buffer.batch_size", {"low": 1e2, "high": 1e3}).distributions() == {
         "buffer.batch_size": optuna.distributions.IntDistribution(100, 1000)
@@ -171,7 +206,10 @@ def test_an_unknown_path_names_the_nearest() -> None:
         ({"low": "a", "high": 0.2}, "low=a must be a finite number"),
         ({"low": 0.1, "high": math.inf}, "high=inf must be a finite number"),
         ({"low": True, "high": 2}, "low=true must be a finite number"),
-        ({"low": 0.1, "high": 0.2, "logg": True}, "has logg, but takes only high, log, low, of, step, transform"),
+        (
+            {"low": 0.1, "high": 0.2, "logg": True},
+            "has logg, but takes only at_most, high, log, low, of, step, transform",
+        ),
         ({"low": 0.1, "high": 0.2, "log": "yes"}, "log=yes must be true or false"),
         ({"low": 0.1, "high": 0.2, "transform": "square"}, "transform=square is unknown"),
         ({"low": 0.1, "high": 0.2, "transform": "one_minus", "step": 0.1}, "step cannot be combined"),
@@ -189,6 +227,9 @@ def test_an_unknown_path_names_the_nearest() -> None:
         ({"low": 0.1, "high": 0.2, "of": "buffer.train_frequency"}, "buffer.train_freq?"),
         ({"low": 0.1, "high": 0.2, "of": "agent.kind"}, "must be a number to take a share of"),
         ({"low": 0.1, "high": 0.2, "of": []}, "must be a config path"),
+        ({"low": 0.1, "high": 0.2, "at_most": "agent.kind"}, "must be a number that is the most there can be"),
+        ({"low": 0.1, "high": 0.2, "at_most": 64}, "space.agent.gamma.at_most=64 must be a config path"),
+        ({"low": 0.1, "high": 0.2, "of": "seed", "at_most": "seed"}, "has both of and at_most"),
     ],
 )
 def test_what_is_no_range_is_refused(leaf: object, why: str) -> None:
@@ -213,7 +254,7 @@ def test_a_share_of_a_share_is_refused() -> None:
             "train_freq": {"low": 0.1, "high": 1.0, "of": "buffer.batch_size"},
         }
     }
-    with pytest.raises(UserError, match="itself a share of something else"):
+    with pytest.raises(UserError, match="itself follows something else"):
         Space.from_config(tree, CONFIG)
 
 

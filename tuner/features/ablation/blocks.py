@@ -116,7 +116,7 @@ def _together(space: Space, values: Mapping[str, object], default: JsonDict) -> 
         return path if root[path] == path else root_of(root[path])
 
     for parameter in active:
-        for path in (*parameter.when, *parameter.of):
+        for path in (*parameter.when, *parameter.rests_on):
             if path in root and _differs(path, default, values):
                 root[root_of(parameter.path)] = root_of(path)
     groups: dict[str, list[Parameter]] = {}

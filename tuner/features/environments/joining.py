@@ -137,11 +137,11 @@ def _check_together(alone: dict[str, StudyDefinition]) -> None:
         if judged_part(other.config) == judged_part(one.config):
             raise UserError(f"{GROUP}={name} and {GROUP}={first} are the same environment: leave one of them out")
         for parameter in one.space.parameters:
-            for path in parameter.of:
+            for path in parameter.rests_on:
                 values = [get_path(each.config, path) for each in (one, other)]
                 if values[0] != values[1]:
                     raise UserError(
-                        f"space.{parameter.path} is a share of {path}, which is {values[0]} in {first} and {values[1]} "
+                        f"space.{parameter.path} follows {path}, which is {values[0]} in {first} and {values[1]} "
                         f"in {name}: type {path}={values[0]} for both"
                     )
 

@@ -26,7 +26,7 @@ def check_values(space: Space, values: Mapping[str, object]) -> None:
             if path not in parameters:
                 raise ValueError("it is not searched")
             parameter = parameters[path]
-            if parameter.of or isinstance(
+            if parameter.rests_on or isinstance(
                 parameter.coordinate.domain, Bounds
             ):  # a share was drawn, a number came of it
                 as_number(value)

@@ -17,7 +17,7 @@ from tuner.study.space.coordinates import (
     label_of,
 )
 
-_RANGE_KEYS = frozenset({"low", "high", "log", "step", "transform", "of", "when"})
+_RANGE_KEYS = frozenset({"low", "high", "log", "step", "transform", "of", "at_most", "when"})
 _CHOICE_KEYS = frozenset({"choices", "of", "when"})
 _EXAMPLES = "{low: 1.0e-5, high: 0.01, log: true} or {choices: [relu, tanh]}"
 

@@ -21,6 +21,8 @@ def describe_values(described: Mapping[str, Any]) -> str:
         words += f" ({spread})" if spread else ""
     if described.get("of"):
         words += f" of {' * '.join(described['of'])}"
+    if described.get("at_most"):
+        words += f", at most {' * '.join(described['at_most'])}"
     conditions = [f"{path} is {join_words(map(str, values))}" for path, values in described.get("when", {}).items()]
     return words + (f", where {join_words(conditions)}" if conditions else "")
 

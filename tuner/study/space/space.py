@@ -3,7 +3,7 @@
     space:
       optimizer: {learning_rate: {low: 1.0e-5, high: 1.0e-2, log: true}}
       agent:     {gamma: {low: 0.9, high: 0.9999, transform: one_minus}}
-      buffer:    {batch_size: {low: 16, high: 256, transform: power_of_two},
+      buffer:    {batch_size: {low: 16, high: 256, transform: power_of_two, at_most: buffer.num_steps},
                   gradient_steps: {low: 0.125, high: 1.0, log: true, of: buffer.train_freq}}
       network:   {activation: {choices: [relu, tanh]}}
       noise:     {sigma: {low: 0.01, high: 0.5, when: {noise.kind: [gaussian]}}}    # searched with these choices only
@@ -48,6 +48,7 @@ class Parameter:
         path: Its place in the run config, dotted.
         coordinate: How its values are walked through.
         of: Config paths whose product the coordinate is a share of; the value is then rounded to a whole number >= 1.
+        at_most: Config paths whose product the value may not exceed; what is drawn above it stands for the product.
         when: Other parameters by config path, each with the choices that this one is searched with. With others it is
             not part of the trial and keeps its default.
     """
@@ -55,6 +56,7 @@ class Parameter:
     path: str
     coordinate: Coordinate
     of: tuple[str, ...] = ()
+    at_most: tuple[str, ...] = ()
     when: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
 
     @property
@@ -64,6 +66,11 @@ class Parameter:
             return self.coordinate.name(self.path)
         whole = self.of[0] if len(self.of) == 1 else f"({'*'.join(self.of)})"
         return self.coordinate.name(f"{self.path}/{whole}")
+
+    @property
+    def rests_on(self) -> tuple[str, ...]:
+        """Config paths that its value follows, besides what is drawn."""
+        return (*self.of, *self.at_most)
 
     @property
     def distribution(self) -> optuna.distributions.BaseDistribution:
@@ -88,14 +95,28 @@ class Parameter:
     def value(self, drawn: Scalar, config: JsonDict) -> object:
         """The value to train with, in its own units; `config` holds the values it is a share of."""
         value = self.coordinate.to_value(drawn)
-        return max(1, round(as_number(value) * self._whole(config))) if self.of else value
+        if self.at_most:
+            value = min(as_number(value), _product(config, self.at_most))
+        return max(1, round(as_number(value) * _product(config, self.of))) if self.of else value
 
     def drawn(self, config: JsonDict) -> Scalar:
         """The point of the coordinate that stands for the value in this config; ValueError if it is outside."""
         value = get_path(config, self.path)
-        if not self.of:
-            return self.coordinate.to_drawn(value)
-        return self.coordinate.to_drawn(as_number(value) / self._whole(config))
+        if self.of:
+            return self.coordinate.to_drawn(as_number(value) / _product(config, self.of))
+        if self.at_most and as_number(value) == _product(config, self.at_most):
+            return self._above(as_number(value))
+        return self.coordinate.to_drawn(value)
+
+    def _above(self, limit: float) -> Scalar:
+        """The point of the coordinate that stands for the limit: that of its own value, or the largest, if above it."""
+        try:
+            return self.coordinate.to_drawn(limit)
+        except ValueError:
+            largest = self.ends[-1]
+            if as_number(self.coordinate.to_value(largest)) < limit:
+                raise
+            return largest
 
     def check_drawn(self, drawn: object) -> None:
         """Refuses what is no point of the coordinate (ValueError)."""
@@ -105,16 +126,16 @@ class Parameter:
         elif not any(type(label) is type(drawn) and label == drawn for label in domain.labels):
             raise ValueError(f"it must be one of {', '.join(map(repr, domain.labels))}")
 
-    def _whole(self, config: JsonDict) -> float:
-        return math.prod(as_number(get_path(config, path)) for path in self.of)
-
     def describe(self) -> JsonDict:
         """The parameter as plain data, the same for the same search."""
         domain = {key: list(value) if isinstance(value, tuple) else value for key, value in
                   dataclasses.asdict(self.coordinate.domain).items()}  # fmt: skip
         when = {"when": {path: list(values) for path, values in self.when.items()}} if self.when else {}
+        limit = (
+            {"at_most": list(self.at_most)} if self.at_most else {}
+        )  # a space without one is stored as before there was this
         scale = _STORED_AS.get(type(self.coordinate), type(self.coordinate).__name__)
-        return {"path": self.path, "scale": scale, "of": list(self.of), **domain, **when}
+        return {"path": self.path, "scale": scale, "of": list(self.of), **domain, **limit, **when}
 
 
 @dataclass(frozen=True)
@@ -164,11 +185,12 @@ class Space:
                 )
         parameters = tuple(_parse(path, leaves[path], config) for path in sorted(leaves))
         check_conditions(parameters)
-        derived = {parameter.path for parameter in parameters if parameter.of}
+        derived = {parameter.path for parameter in parameters if parameter.rests_on}
         for parameter in parameters:
-            for path in set(parameter.of) & derived:
+            for path in set(parameter.rests_on) & derived:
+                key = "of" if path in parameter.of else "at_most"
                 raise UserError(
-                    f"space.{parameter.path}.of={path}, which is itself a share of something else; name what that is of"
+                    f"space.{parameter.path}.{key}={path}, which itself follows something else; name what that follows"
                 )
         return cls(parameters)
 
@@ -195,7 +217,7 @@ class Space:
         for parameter in self._in_order:
             if is_active(parameter, values):
                 drawn[parameter.name] = suggest(parameter.name, parameter.distribution)
-                if not parameter.of:
+                if not parameter.rests_on:
                     values[parameter.path] = parameter.coordinate.to_value(drawn[parameter.name])
         return drawn
 
@@ -208,7 +230,7 @@ class Space:
         """
         current = copy.deepcopy(config)
         values: JsonDict = {}
-        for parameter in sorted(self.parameters, key=lambda parameter: bool(parameter.of)):
+        for parameter in sorted(self.parameters, key=lambda parameter: bool(parameter.rests_on)):
             if parameter.name in drawn:
                 values[parameter.path] = parameter.value(drawn[parameter.name], current)
                 set_path(current, parameter.path, values[parameter.path])
@@ -270,6 +292,10 @@ class Space:
         return lines
 
 
+def _product(config: JsonDict, paths: tuple[str, ...]) -> float:
+    return math.prod(as_number(get_path(config, path)) for path in paths)
+
+
 def _apart(before: JsonDict, now: JsonDict) -> str:
     """Two searches of one parameter in words; where these are too rough to tell them apart, what differs itself."""
     was, is_now = describe_values(before), describe_values(now)
@@ -280,18 +306,27 @@ def _apart(before: JsonDict, now: JsonDict) -> str:
 
 
 def _parse(path: str, leaf: dict[str, object], config: JsonDict) -> Parameter:
-    whole = leaf.get("of", [])
-    of = (whole,) if isinstance(whole, str) else tuple(whole) if isinstance(whole, list) else ()
-    if "of" in leaf and not (of and all(isinstance(part, str) for part in of)):
-        raise UserError(
-            f"space.{path}.of={whole} must be a config path or a list of them, for example buffer.train_freq"
-        )
-    for part in of:
-        _check_path(part, config, f"space.{path}.of")
-        if isinstance(value := get_path(config, part), bool) or not isinstance(value, int | float):
-            raise UserError(f"space.{path}.of={part} must be a number to take a share of, but the config has {value}")
+    of, at_most = (_paths_named(path, leaf, key, config) for key in ("of", "at_most"))
+    if of and at_most:
+        raise UserError(f"space.{path} has both of and at_most: a share is at most 1 already, leave at_most out")
     current = 1.0 if of else get_path(config, path)
-    return Parameter(path, parse_coordinate(path, leaf, current), of, parse_when(path, leaf.get("when")))
+    return Parameter(path, parse_coordinate(path, leaf, current), of, at_most, parse_when(path, leaf.get("when")))
+
+
+def _paths_named(path: str, leaf: dict[str, object], key: str, config: JsonDict) -> tuple[str, ...]:
+    """The settings that a leaf names under a key, which must be numbers."""
+    named = leaf.get(key, [])
+    paths = (named,) if isinstance(named, str) else tuple(named) if isinstance(named, list) else ()
+    if key in leaf and not (paths and all(isinstance(part, str) for part in paths)):
+        raise UserError(
+            f"space.{path}.{key}={named} must be a config path or a list of them, for example buffer.train_freq"
+        )
+    for part in paths:
+        _check_path(part, config, f"space.{path}.{key}")
+        if isinstance(value := get_path(config, part), bool) or not isinstance(value, int | float):
+            what = "a number to take a share of" if key == "of" else "a number that is the most there can be"
+            raise UserError(f"space.{path}.{key}={part} must be {what}, but the config has {value}")
+    return paths
 
 
 def _is_of_the_protocol(path: str) -> bool:

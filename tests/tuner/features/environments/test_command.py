@@ -201,7 +201,7 @@ def test_shares_of_different_wholes_are_refused(tuner: CommandLine) -> None:
     batch = "+space.buffer.batch_size={low: 8, high: 64, of: env.num_envs}"
     typed = ("tune", "--config-dir", "mine", "env=[cartpole,four]", "space=none", batch, *PLAN)
     said = tuner.refused(*typed)
-    assert "space.buffer.batch_size is a share of env.num_envs, which is 1 in cartpole and 4 in four: type" in said
+    assert "space.buffer.batch_size follows env.num_envs, which is 1 in cartpole and 4 in four: type" in said
     assert tuner(*typed, "env.num_envs=2").status == 0
 
 

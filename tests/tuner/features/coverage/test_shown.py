@@ -1,0 +1,50 @@
+"""What the verdict and the page say of where a search has looked."""
+
+from pathlib import Path
+
+from tests.tuner.reporting.summaries import full_study
+from tests.tuner.studies import run_study
+from tuner.features.coverage.facts import COVERAGE, Coverage, Reach
+from tuner.reporting.page import render_page
+from tuner.results.verdict import verdict
+
+EDGE = Reach("agent.gamma", 10, 9, 6, 6.5, "low", "space.agent.gamma.low=0.8")
+NARROW = Reach("optimizer.learning_rate", 10, 8, 2, 6.5)
+
+
+def test_an_edge_is_said_with_what_to_type() -> None:
+    summary = full_study(facts={COVERAGE.key: Coverage(10, (EDGE, NARROW))})
+    assert (
+        "It lies at the edge of its range with most of the best trials: agent.gamma 0.98 (low end of 0.9 to 0.999). "
+        "To look beyond: 'space.agent.gamma.low=0.8'."
+    ) in verdict(summary).sentence
+    assert "one corner" not in verdict(summary).sentence, "narrow in one parameter only"
+    page = render_page(summary)
+    assert "space.agent.gamma.low=0.8" in page
+    assert "Where the search has looked" in page
+    assert "2 (few)" in page
+
+
+def test_a_corner_is_said_with_what_was_seen() -> None:
+    other = Reach("agent.gamma", 10, 9, 1, 6.5)
+    said = verdict(full_study(facts={COVERAGE.key: Coverage(10, (other, NARROW))})).sentence
+    assert (
+        "The search has looked at one corner: in 2 of 2 parameters its last 10 trials have seen less than half of what "
+        "evenly drawn ones would (gamma 1 of 10 parts of its range and learning_rate 2 of 10 parts of its range)."
+    ) in said
+    assert "edge" not in said
+
+
+def test_nothing_is_said_of_a_search_that_has_looked_everywhere() -> None:
+    wide = Reach("agent.gamma", 10, 10, 7, 6.5)
+    assert verdict(full_study(facts={COVERAGE.key: Coverage(10, (wide,))})) == verdict(full_study())
+    assert "Where the search has looked" not in render_page(full_study())
+
+
+def test_a_study_sees_it_in_its_trials(tmp_path: Path) -> None:
+    found = COVERAGE.of(run_study(tmp_path, num_trials=20))
+    assert found is not None
+    assert found.num_late == 10
+    assert [reach.path for reach in found.reaches] == ["agent.gamma", "buffer.batch_size", "optimizer.learning_rate"]
+    assert not found.is_corner, "they are drawn at random"
+    assert COVERAGE.of(run_study(tmp_path / "few", num_trials=15)) is None

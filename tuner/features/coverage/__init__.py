@@ -1,0 +1,1 @@
+"""Where in its space a search has looked: at an edge, in one corner only, or everywhere."""

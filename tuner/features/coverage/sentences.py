@@ -1,0 +1,39 @@
+"""What is said of where a search has looked."""
+
+from tuner.features.coverage.facts import COVERAGE, Coverage
+from tuner.results.number_format import counted, format_value, join_words, short_names
+from tuner.results.records import StudySummary
+
+_MOST_NAMED = 3
+
+
+def warnings(summary: StudySummary) -> list[str]:
+    """That the winner lies at an edge of its range, and that the search has looked at one corner only."""
+    found = COVERAGE.of(summary)
+    if found is None:
+        return []
+    return [*([_edges(summary, found)] if found.edges else []), *([_corner(found)] if found.is_corner else [])]
+
+
+def _edges(summary: StudySummary, found: Coverage) -> str:
+    values = summary.params_of(summary.winner_label or "")
+    where = join_words(
+        f"{reach.path} {format_value(values.get(reach.path))} ({reach.edge} end of {summary.space[reach.path]})"
+        for reach in found.edges
+    )
+    typed = " ".join(f"'{reach.widen}'" for reach in found.edges)
+    return f"It lies at the edge of its range with most of the best trials: {where}. To look beyond: {typed}."
+
+
+def _corner(found: Coverage) -> str:
+    narrow = sorted(found.narrow, key=lambda reach: reach.num_late / reach.expected_late)
+    names = short_names(reach.path for reach in found.reaches)
+    examples = join_words(
+        f"{names[reach.path]} {reach.num_late} of {reach.num_parts} parts of its range"
+        for reach in narrow[:_MOST_NAMED]
+    )
+    return (
+        f"The search has looked at one corner: in {len(narrow)} of {counted(len(found.reaches), 'parameter')} its last "
+        f"{found.num_late} trials have seen less than half of what evenly drawn ones would ({examples}). "
+        "More trials with sampler=qmc look elsewhere."
+    )
