@@ -23,7 +23,7 @@ from tuner.trial.messages import JsonDict
 MIN_TRIALS: Final = 16
 """With fewer a half of them says nothing about where a search looks."""
 NUM_PARTS: Final = 10
-_AT_EDGE: Final = 0.05
+_AT_EDGE: Final = 0.1
 _NEAR_EDGE: Final = 0.25
 _BEST_SHARE: Final = 1 / 3
 _MOST: Final = 2 / 3
@@ -33,8 +33,8 @@ _ROUNDING: Final = 1e-9
 def coverage(trials: Sequence[FrozenTrial], space: JsonDict, winner: int | None) -> Coverage | None:
     """Where the trials of a search lie; None where fewer than `MIN_TRIALS` have ended.
 
-    An edge is reported where two things hold, as one trial in ten lies near an end of its range by chance: the winner
-    is in the outermost twentieth of a range (or has its first or last step), and two thirds of the best third of the
+    An edge is reported where two things hold, as one trial in five lies near an end of its range by chance: the winner
+    is in the outermost tenth of a range (or has its first or last step), and two thirds of the best third of the
     complete trials are in the outermost quarter on the same side. Parameters without an order, and those that only
     some trials have, are left out.
 

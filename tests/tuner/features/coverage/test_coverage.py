@@ -98,7 +98,7 @@ RISING = [float(number) for number in range(18)]
         ("agent.rate", [0.8, 0.8, 0.8, 0.8, 0.8, 0.99], "high", "space.agent.rate.high=0.03"),
         ("agent.rate", [0.2, 0.2, 0.9, 0.9, 0.9, 0.01], "", ""),  # three of six are too few
         ("agent.rate", [0.2, 0.2, 0.2, 0.9, 0.9, 0.01], "low", "space.agent.rate.low=3e-06"),  # four of six
-        ("agent.rate", [0.2, 0.2, 0.2, 0.2, 0.2, 0.06], "", ""),  # the winner is further inside
+        ("agent.rate", [0.2, 0.2, 0.2, 0.2, 0.2, 0.11], "", ""),  # the winner is further inside
         ("agent.gamma", [0.8, 0.8, 0.8, 0.8, 0.8, 0.99], "low", "space.agent.gamma.low=0.8"),  # of 1 - gamma: 0.2
         ("agent.gamma", [0.1, 0.1, 0.1, 0.1, 0.1, 0.0], "high", "space.agent.gamma.high=0.99995"),
         ("agent.tau", [0.1, 0.1, 0.1, 0.1, 0.1, 0.0], "", ""),  # there is nothing below 0
