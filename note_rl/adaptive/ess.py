@@ -91,22 +91,6 @@ def of_weights(weights: ArrayLike) -> WeightSums:
         return of_log_weights(np.log(values))
 
 
-def importance_fraction(probability: ArrayLike, beta: float) -> float:
-    """Effective share of importance weights (N P(i))^-beta among draws from P, over all that may be drawn.
-
-    That is E_P[w]^2 / E_P[w^2]; with beta = 1 it is N^2 / sum 1/P(i).
-
-    Args:
-        probability: P [N], which need not add up to 1.
-        beta: The exponent.
-    """
-    drawn = np.asarray(probability, np.float64).ravel()
-    drawn = drawn[drawn > 0.0]
-    drawn = drawn / drawn.sum()
-    weights = (len(drawn) * drawn) ** -beta
-    return float((drawn * weights).sum() ** 2 / (drawn * weights**2).sum())
-
-
 def clipped_ratios(ratio: ArrayLike, clip: float) -> WeightSums:
     """Sums of ratios cut to 1 - clip ... 1 + clip: to be shown beside those of the raw ones."""
     return of_weights(np.clip(np.asarray(ratio, np.float64), 1.0 - clip, 1.0 + clip))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from note_rl.types import Array, BoolArray
 from tuner.runs.build import TrainableAgent
 
 ActingPolicy = Literal["greedy", "sampled", "eps"]
-ACTING_POLICIES: Final = ("greedy", "sampled", "eps")
 
 
 def acting_by(agent: TrainableAgent, policy: ActingPolicy, eps: float, seed: int) -> ActingIn | None:

@@ -69,9 +69,3 @@ def test_ratios_of_shifted_gaussians_and_what_clipping_hides() -> None:
         assert kl_divergence(ratio) == pytest.approx(0.5 * shift**2, rel=0.05)
         assert ess.kl_of_fraction(expected) == pytest.approx(0.5 * shift**2, rel=1e-3)
     assert ess.clipped_ratios([0.1] * 6 + [9.0] * 4, 0.2).fraction == pytest.approx(0.96)  # 1 - c^2, the least
-
-
-def test_importance_weights() -> None:
-    probability = [0.4, 0.3, 0.2, 0.1]
-    for beta, expected in ((1.0, 0.768), (0.4, 0.96549), (0.0, 1.0)):
-        assert ess.importance_fraction(probability, beta) == pytest.approx(expected, rel=1e-5)

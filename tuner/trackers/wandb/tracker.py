@@ -128,7 +128,7 @@ class WandbRun:
             session.runs_queued += 1
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Queue one row of the history; rows of the same step are merged by W&B."""
+        """Queues one row of the history; rows of the same step are merged by W&B."""
         session, slot = self._session, self._slot
         if session.mode == "disabled" or self._calls.closed:
             return
@@ -139,7 +139,7 @@ class WandbRun:
             session.warn_once("dropped", "W&B is too slow: measurements are dropped (they are in metrics.jsonl)")
 
     def finish(self, exit_code: int = 0, summary: Mapping[str, object] | None = None) -> None:
-        """Queue the end of the run."""
+        """Queues the end of the run."""
         if self._session.mode != "disabled":
             values = {name: printable_copy(value) for name, value in (summary or {}).items()}
             self._calls.submit(lambda: self._session.finish(self._slot, exit_code, values))
@@ -163,7 +163,7 @@ class WandbPart:
         self._begins_with = begins_with
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Queue one row of the whole's history."""
+        """Queues one row of the whole's history."""
         self._whole.step = max(self._whole.step, step)
         self._whole.run.log(self._whole.step, {**self._begins_with, **metrics})
         self._begins_with = {}
