@@ -50,7 +50,7 @@ __all__ = ["files_read_once", "tuner"]
 
 SMALL_STUDY = (
     *("study.num_trials=3", "study.num_race_seeds=0", "study.num_candidates=1", "study.num_select_seeds=1"),
-    "study.num_test_seeds=1",
+    *("study.num_test_seeds=1", "executor=inline"),
 )
 SMALLER = {"30_000": "256", "evaluate(20)": "evaluate(1)"}
 """What is changed in code that is run."""
@@ -310,13 +310,10 @@ def run_commands(tuner: CommandLine, document: str, *more: str) -> None:
     """Types the commands of a document that are to be run, made small; runs of `tuner train` go to run0, run1, ..."""
     blocks = [block for block in blocks_of(document) if (block.language, block.use) == ("sh", "run")]
     for number, (command, *words) in enumerate(words for block in blocks for words in commands_of(block)):
-        size = () if "agent=synthetic" in words else SMALL
+        run = ("tracker=jsonl",) if "agent=synthetic" in words else (*SMALL, *more)
+        size = (*run, *([f"hydra.run.dir=run{number}"] if command == "train" else SMALL_STUDY))
         typed = {word.partition("=")[0] for word in words} & {"tracker", "executor"}
-        size = tuple(word for word in (*size, *(more if size else ())) if word.partition("=")[0] not in typed)
-        size += (f"hydra.run.dir=run{number}",) if command == "train" else SMALL_STUDY
-        if command == "tune" and "executor" not in typed:
-            size += ("executor=inline",)
-        answer = tuner(command, *words, *size)
+        answer = tuner(command, *words, *(word for word in size if word.partition("=")[0] not in typed))
         assert answer.status == 0, answer.errors
 
 
