@@ -14,7 +14,7 @@ from note_rl.replay.samplers import PrioritizedSampler
 from note_rl.settings.adaptive_rules import RULES
 from note_rl.settings.experience import ReplaySettings, SequenceSettings
 from note_rl.settings.switch_names import PR, SEQUENCES
-from note_rl.support.fields import named
+from note_rl.support.setting_fields import named
 
 _OF_OPTIMIZERS = (LEARNING_RATE, "beta1", "beta2", "weight_decay")
 _OF_AGENTS: dict[str, tuple[str, ...]] = {

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, dataclass_transform
 
 from note_rl.errors import SettingsError
 from note_rl.learners.declarations import Declared
-from note_rl.support.fields import Field, field_of, setting, with_texts
+from note_rl.support.setting_fields import Field, field_of, setting, with_texts
 from note_rl.support.value_kinds import refuse_unknown
 
 _INIT_VAR = ("InitVar[", "dataclasses.InitVar[")

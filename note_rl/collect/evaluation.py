@@ -29,7 +29,7 @@ from note_rl.learners.recurrence import RecurrentState
 from note_rl.policy import Policy, default_policy
 from note_rl.seeding import generator
 from note_rl.settings.training_settings import Settings
-from note_rl.support.fields import named
+from note_rl.support.setting_fields import named
 from note_rl.support.value_kinds import checked
 from note_rl.types import Array, BoolArray, Evaluation, FloatArray
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from note_rl.errors import SettingsError, say_once
 from note_rl.settings import ReplaySettings
-from note_rl.support.fields import named
+from note_rl.support.setting_fields import named
 from note_rl.types import Array, Sample
 
 _log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from note_rl.errors.wording import Part, Sentence, choice
 from note_rl.policy import Policy
 from note_rl.settings import ReplaySettings, RolloutSettings, SequenceSettings, Settings
 from note_rl.settings.switch_names import HER, MARL, PPO, PR, SEQUENCES, TARGET_KL, TRL
-from note_rl.support.fields import named
+from note_rl.support.setting_fields import named
 from note_rl.types import ACTION_MASK, BEHAVIOUR, IMPORTANCE_RATIO, NEXT_ACTION_MASK, Array
 
 _log = logging.getLogger(__name__)

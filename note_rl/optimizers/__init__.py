@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from note_rl.support.fields import check_fields, documented, like, setting
+from note_rl.support.setting_fields import check_fields, documented, like, setting
 from note_rl.support.value_kinds import NOT_NEGATIVE, POSITIVE, SHARE_BELOW_1
 
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import Name, choice, out_of_range
-from note_rl.support.fields import check_fields, documented, given, named, setting
 from note_rl.support.memory import LEAST_OF_A_PROCESS, check_processes
+from note_rl.support.setting_fields import check_fields, documented, given, named, setting
 from note_rl.support.value_kinds import Count, Described, OneOf
 
 StrategyName = Literal["ddp", "mirrored", "multi_worker", "parameter_server"]

@@ -12,7 +12,7 @@ from note_rl.settings.recordings import RecordedSteps, steps_or_dataset
 from note_rl.settings.replay_choices import Hindsight, Priority, RolloutPriority, Window
 from note_rl.settings.switch_names import DATASET, FRAME_STACK, HER, IRL, NUM_ENVS, OFFLINE, PR, TRL
 from note_rl.settings.window_functions import WindowFunction
-from note_rl.support.fields import check_fields, documented, fields_of, given, like, named, setting
+from note_rl.support.setting_fields import check_fields, documented, fields_of, given, like, named, setting
 from note_rl.support.value_kinds import (
     Count,
     Described,

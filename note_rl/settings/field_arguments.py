@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
-from note_rl.support.fields import fields_of, with_texts
+from note_rl.support.setting_fields import fields_of, with_texts
 
 _P = ParamSpec("_P")
 _S = TypeVar("_S", covariant=True)

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import Name, out_of_range
-from note_rl.support.fields import check_fields, documented, setting
+from note_rl.support.setting_fields import check_fields, documented, setting
 from note_rl.support.value_kinds import Count, Number, OneOf
 
 Interval = Literal["evaluations", "episodes"]

@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import Name
 from note_rl.settings.window_functions import WindowFunction
-from note_rl.support.fields import check_fields, documented, given, setting
+from note_rl.support.setting_fields import check_fields, documented, given, setting
 from note_rl.support.value_kinds import SHARE, Count, Described, Number, OneOf, count_or_function, flag, window
 
 Strategy = Literal["future", "final", "episode"]

@@ -11,7 +11,7 @@ from note_rl.settings.experience import ExperienceSettings, ReplaySettings, Roll
 from note_rl.settings.replay_choices import Hindsight, Priority, RolloutPriority
 from note_rl.settings.settings_table import REPLAY, ROLLOUT, SEQUENCES, SYNONYMS, arguments_of_set, manual_names
 from note_rl.settings.training_settings import Settings
-from note_rl.support.fields import fields_of
+from note_rl.support.setting_fields import fields_of
 from note_rl.support.value_kinds import refuse_given, refuse_unknown
 
 _log = logging.getLogger(__name__)

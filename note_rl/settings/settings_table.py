@@ -15,7 +15,7 @@ from note_rl.settings.replay_choices import (
 )
 from note_rl.settings.training_settings import Settings
 from note_rl.settings.workers import WorkerSettings
-from note_rl.support.fields import Field, fields_of
+from note_rl.support.setting_fields import Field, fields_of
 from note_rl.support.value_kinds import Kind, flag
 
 ON_POLICY = Field(

@@ -13,7 +13,7 @@ from note_rl.settings.schedules import Schedule
 from note_rl.settings.signals import check_signal
 from note_rl.settings.switch_names import DATASET, FRAME_STACK, HER, IRL, MARL, OFFLINE, PPO, SEQUENCES, TRL
 from note_rl.settings.workers import WorkerSettings
-from note_rl.support.fields import check_fields, documented, given, named, setting
+from note_rl.support.setting_fields import check_fields, documented, given, named, setting
 from note_rl.support.value_kinds import SHARE, Count, Described, Number, OneOf, count_or_auto, device, flag
 
 _ADAPTIVE = "be Adaptive(signals=[...], parameters={...}) of note_rl.settings"

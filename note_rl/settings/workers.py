@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from note_rl.errors.wording import SettingName
-from note_rl.support.fields import check_fields, documented, setting
+from note_rl.support.setting_fields import check_fields, documented, setting
 from note_rl.support.value_kinds import Count, OneOf, flag
 
 StartMethod = Literal["auto", "forkserver", "spawn"]

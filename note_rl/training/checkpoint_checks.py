@@ -15,7 +15,7 @@ from note_rl.seeding import generator, integer
 from note_rl.settings import Settings
 from note_rl.settings.experience import ReplaySettings, RolloutSettings, SequenceSettings
 from note_rl.settings.switch_names import FRAME_STACK, HER, NUM_ENVS, TRL
-from note_rl.support.fields import named
+from note_rl.support.setting_fields import named
 from note_rl.training.plateau_watch import PlateauWatch
 from note_rl.types import Array
 

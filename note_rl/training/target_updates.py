@@ -8,7 +8,7 @@ from note_rl.errors import say_once
 from note_rl.learners.base import Learner
 from note_rl.settings import ReplaySettings, Settings
 from note_rl.settings.experience import UPDATES_OF_COPIES
-from note_rl.support.fields import named
+from note_rl.support.setting_fields import named
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from note_rl.settings.experience import ExperienceSettings, RolloutSettings, wit
 from note_rl.settings.replay_choices import Window
 from note_rl.settings.window_functions import WindowFunction
 from note_rl.settings.workers import WorkerSettings
-from note_rl.support.fields import check_fields, documented, like, setting
+from note_rl.support.setting_fields import check_fields, documented, like, setting
 from note_rl.support.value_kinds import Count, flag, flag_or_auto, refuse_unknown
 from note_rl.training.callbacks import as_callbacks
 

@@ -40,5 +40,10 @@ def running_statistics(network: Any) -> list[Any]:
     if hasattr(network, "modules"):
         layers = [layer for layer in network.modules() if hasattr(layer, "running_mean")]
         return [one.numpy().copy() for layer in layers for one in (layer.running_mean, layer.running_var)]
-    layers = [layer for layer in network.layers if hasattr(layer, "moving_mean")]
-    return [one.numpy() for layer in layers for one in (layer.moving_mean, layer.moving_variance)]
+    found, waiting = [], [network]
+    while waiting:
+        layer = waiting.pop(0)
+        waiting += getattr(layer, "layers", [])
+        if hasattr(layer, "moving_mean"):
+            found += [layer.moving_mean.numpy(), layer.moving_variance.numpy()]
+    return found

@@ -9,10 +9,10 @@ from typing import Any, Final, Literal
 
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import Name, out_of_range
-from note_rl.support.fields import like, setting
-from note_rl.support.value_kinds import POSITIVE, SHARE_BELOW_1, Count, OneOf, described
+from note_rl.support.setting_fields import like, setting
+from note_rl.support.value_kinds import POSITIVE, SHARE_BELOW_1, Count, Number, OneOf, described
 from tuner.config.composition import EvaluationConfig
-from tuner.config.section import Named, Section
+from tuner.config.section_base import Named, Section
 from tuner.errors import UserError
 from tuner.results.features import search_of
 from tuner.results.protocol import Search, StudySettings
@@ -133,7 +133,7 @@ class PlayValues(RecordedRun):
     mp4: str | bool | None = setting(None, _FILE_OR_NONE)
     frames: str | bool | None = setting(None, Named("the name of a folder, or null for none", _NO_FILE))
     every: int = setting(1, Count())
-    fps: float | None = setting(None, POSITIVE)
+    fps: float | None = setting(None, Number(0.0, above=True, hint=", or null for the speed of the environment"))
     render: str | None = setting(None, OneOf(("human",)))
     deterministic: bool | None = None
 

@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 from rich.text import Text
 
 from note_rl.settings.settings_table import ALL
-from note_rl.support.fields import Field
+from note_rl.support.setting_fields import Field
 from tuner.commands.help_page import NAMES, chosen_in, settings_in, texts_of
 from tuner.commands.preflight import compose_or_explain
 from tuner.config.composition import config_loader

@@ -10,13 +10,13 @@ from omegaconf import DictConfig, OmegaConf
 
 from note_rl.learners.adjustable import LEARNING_RATE
 from note_rl.settings import RolloutSettings
-from note_rl.support.fields import like, setting
+from note_rl.support.setting_fields import like, setting
 from note_rl.support.value_kinds import Count
 from tuner.checking.sections import check_section
 from tuner.commands.preflight import check_command
 from tuner.config.composition import RunConfig, run_config_of
 from tuner.config.kinds import written
-from tuner.config.section import Section
+from tuner.config.section_base import Section
 from tuner.errors import UserError
 from tuner.finders.comparison.candidates import CandidateBudget, Metric
 from tuner.finders.comparison.comparison_study import ComparisonResult, ComparisonSettings, run_comparison

@@ -19,11 +19,11 @@ from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from note_rl.support.fields import setting
+from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import SHARE, Count, Number, OneOf, count_or_auto, flag_or_auto
 from tuner.config.cached_loader import ConfigLoader
 from tuner.config.hydra_internals import search_path_of
-from tuner.config.section import Section
+from tuner.config.section_base import Section
 from tuner.config.signatures import signature_of
 from tuner.errors import UserError, require
 from tuner.trial.messages import JsonDict

@@ -12,7 +12,7 @@ from typing import Any
 from note_rl.agents.declaration import settings_of
 from note_rl.errors import SettingsError
 from note_rl.support import value_kinds
-from note_rl.support.fields import Field, fields_of
+from note_rl.support.setting_fields import Field, fields_of
 from tuner.config.network_section import CRITIC, has_critic
 from tuner.config.signatures import base_classes, taken_by
 from tuner.config.sources import Module, imported, last_name, locate, names_in

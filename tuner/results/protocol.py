@@ -16,9 +16,9 @@ import numpy as np
 
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import Name, out_of_range
-from note_rl.support.fields import setting
+from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import POSITIVE, Count, Number, OneOf, described
-from tuner.config.section import Section
+from tuner.config.section_base import Section
 from tuner.errors import UserError
 from tuner.results.number_format import seconds_of
 from tuner.results.objective import Metric, Timing, make_metric, make_others

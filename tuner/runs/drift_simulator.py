@@ -9,9 +9,9 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from note_rl.support.fields import setting
+from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import NOT_NEGATIVE, POSITIVE, Count
-from tuner.config.section import Section
+from tuner.config.section_base import Section
 from tuner.errors import require
 from tuner.trial.context import current_trial
 

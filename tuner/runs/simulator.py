@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from note_rl.support.fields import setting
+from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import NOT_NEGATIVE, POSITIVE, SHARE, SHARE_BELOW_1, Count, OneOf
-from tuner.config.section import Section
+from tuner.config.section_base import Section
 from tuner.trial.context import current_trial
 from tuner.trial.reporter import Reporter
 

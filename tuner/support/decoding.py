@@ -17,6 +17,10 @@ from tuner.support.plain_text import printable
 
 _T = TypeVar("_T")
 _Decoder: TypeAlias = Callable[[Any, str], Any]
+_IN_WORDS: Mapping[type, str] = {
+    **{bool: "true or false", int: "a whole number", float: "a number", str: "a text"},
+    **{list: "a list", dict: "a group of named values", NoneType: "null"},
+}
 
 
 def decode(kind: Callable[..., _T], value: object, path: str = "", *, nan: bool = True) -> _T:
@@ -106,7 +110,8 @@ def _plain(kind: type, nan: bool, value: Any, path: str) -> Any:
         with suppress(OverflowError):
             return float(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise ValueError(f"{printable(path)} must be {kind.__name__}, not {type(value).__name__}")
+        words = [_IN_WORDS.get(one, one.__name__) for one in (kind, type(value))]
+        raise ValueError(f"{printable(path)} must be {', not '.join(words)}")
     if not nan and value != value:
         raise ValueError(f"{printable(path)} must be a number")
     return value

@@ -3,7 +3,7 @@
 from dataclasses import InitVar
 
 from note_rl.agents.shared import MakeNetwork, PolicySettings
-from note_rl.support.fields import setting
+from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import SHARE, Number, flag
 
 

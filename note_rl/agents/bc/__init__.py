@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from note_rl.agents.actor_critic import ActorCriticSettings
 from note_rl.agents.shared import MakeNetwork
-from note_rl.support.fields import setting
+from note_rl.support.setting_fields import setting
 
 
 class BCSettings(ActorCriticSettings):

@@ -5,7 +5,7 @@ from dataclasses import InitVar
 
 from note_rl.agents.dqn import DQNSettings
 from note_rl.agents.shared import MakeNetwork
-from note_rl.support.fields import setting
+from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import Count, width_or_widths
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import InitVar
 
 from note_rl.agents.ppo import PPOSettings
-from note_rl.support.fields import setting
+from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import NOT_NEGATIVE, width_or_widths
 
 

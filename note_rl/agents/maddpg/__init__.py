@@ -3,7 +3,7 @@
 from typing import Any
 
 from note_rl.agents.shared import CriticSettings
-from note_rl.support.fields import setting
+from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import NOT_NEGATIVE, flag
 
 

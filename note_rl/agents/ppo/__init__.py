@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from note_rl.agents.actor_critic import ActorCriticSettings
-from note_rl.support.fields import setting
+from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import POSITIVE
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import InitVar
 
 from note_rl.agents.shared import BoundedSettings
-from note_rl.support.fields import setting
+from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import POSITIVE, Number
 
 

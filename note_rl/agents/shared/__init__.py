@@ -6,7 +6,7 @@ from typing import Any
 
 from note_rl.agents.declaration import AgentSettings
 from note_rl.environments import EnvLike
-from note_rl.support.fields import setting
+from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import NOT_NEGATIVE, SHARE, SHARE_ABOVE_0, Count, width_or_widths
 
 MakeNetwork = Callable[[tuple[int, ...], int], Any]

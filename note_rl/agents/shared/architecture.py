@@ -24,7 +24,7 @@ from note_rl.agents.shared.spaces import channels_last
 from note_rl.environments.frames import channels_first
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import SettingName, out_of_range
-from note_rl.support.fields import check_fields, documented, setting
+from note_rl.support.setting_fields import check_fields, documented, setting
 from note_rl.support.value_kinds import flag, widths
 
 _HEAD_TEXT = "What follows the trunk, as {layers: [...], initializer: ..., gain: ...}: layers, and the output layer's."

@@ -10,7 +10,7 @@ from note_rl.agents.shared.layer_kinds import Activate, Shape, instead
 from note_rl.environments.observation_packing import ACTION, PackedKey, PackedShape
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import choice, out_of_range
-from note_rl.support.fields import check_fields, documented, like, setting
+from note_rl.support.setting_fields import check_fields, documented, like, setting
 from note_rl.support.value_kinds import widths
 
 _FOR_LARGE_IMAGES = (

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, get_args
 
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import Name, as_setting, out_of_range
-from note_rl.support.fields import check_fields, documented, setting
 from note_rl.support.near_names import nearest
+from note_rl.support.setting_fields import check_fields, documented, setting
 from note_rl.support.value_kinds import Count, Number, OneOf, described
 from note_rl.types import Activation
 

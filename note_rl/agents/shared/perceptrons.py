@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from note_rl.support.fields import check_fields, documented, like, setting
+from note_rl.support.setting_fields import check_fields, documented, like, setting
 from note_rl.support.value_kinds import OneOf, widths
 from note_rl.types import Activation
 

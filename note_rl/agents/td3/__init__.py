@@ -1,7 +1,7 @@
 """Twin delayed deep deterministic policy gradient (Fujimoto et al. 2018, https://arxiv.org/abs/1802.09477)."""
 
 from note_rl.agents.ddpg import DDPGSettings
-from note_rl.support.fields import setting
+from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import NOT_NEGATIVE
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import choice
 from note_rl.settings.distributed import Distributed
-from note_rl.support.fields import named
+from note_rl.support.setting_fields import named
 
 _KINDS: dict[Literal["mirrored", "multi_worker", "parameter_server"], Any] = {
     "mirrored": tf.distribute.MirroredStrategy,

@@ -26,7 +26,7 @@ from note_rl.settings.experience import ReplaySettings
 from note_rl.settings.switch_names import HER
 from note_rl.settings.training_settings import Settings
 from note_rl.settings.window_functions import Removal, ask, kept
-from note_rl.support.fields import given, named
+from note_rl.support.setting_fields import given, named
 from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps, Update
 
 _log = logging.getLogger(__name__)

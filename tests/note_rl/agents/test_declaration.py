@@ -15,7 +15,7 @@ import note_rl.agents
 from note_rl.agents.declaration import AgentSettings, Given, arguments_of, settings_of
 from note_rl.agents.dqn import DQNSettings
 from note_rl.errors import SettingsError
-from note_rl.support.fields import setting
+from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import POSITIVE, SHARE, Count
 from tests.note_rl.frameworks import frameworks
 

@@ -12,7 +12,7 @@ from note_rl.errors import SettingsError
 from note_rl.optimizers import AdamSettings, AdamWSettings, RMSpropSettings, SGDSettings
 from note_rl.optimizers import keras as keras_optimizers
 from note_rl.optimizers import pytorch as pytorch_optimizers
-from note_rl.support.fields import fields_of
+from note_rl.support.setting_fields import fields_of
 from tests.note_rl.frameworks import frameworks
 
 GRADIENTS = (1e-4, -3e-4, 0.0)  # as small as those of a loss that is a mean

@@ -16,7 +16,7 @@ from note_rl.settings.schedules import Linear
 from note_rl.settings.set_arguments import settings_from_set
 from note_rl.settings.settings_table import arguments_of_set
 from note_rl.settings.window_functions import kept
-from note_rl.support.fields import fields_of
+from note_rl.support.setting_fields import fields_of
 from note_rl.training.callbacks import Callback, LambdaCallback, as_callbacks
 from note_rl.training.train_options import TrainOptions, train_options
 from tests.note_rl.small_dqn import ONCE, dqn

@@ -99,7 +99,7 @@ TRAIN = {
     ),
     "a list of one environment": (["env=[cartpole]"], "env=[cartpole] is a list: type env=cartpole\n"),
     "lines for no episodes": (["progress=lines", "progress.every=0"], "progress.every=0 is not possible: it must be"),
-    "a policy without likelihoods": (["agent=ppo", "policy=eps_greedy"], "use policy=softmax"),
+    "a policy without likelihoods": (["agent=ppo", "policy=boltzmann"], "use policy=softmax"),
     "a contradiction": (
         ["buffer.batch_size=64", "buffer.capacity=32"],
         "train: buffer.batch_size=64 is more than the pool holds (buffer.capacity=32)",

@@ -64,7 +64,7 @@ def test_what_cannot_be_exported_is_refused(tuner: CommandLine, monkeypatch: pyt
     for words, said in (
         (("format=h5",), "format=h5 is not possible: it must be one of onnx, torch, saved_model"),
         (("format=saved_model",), "format=saved_model: the policy of an agent in torch is written as onnx or torch"),
-        (("weights=first",), "it must be last or best"),
+        (("weights=first",), "weights=first is not possible: it must be one of last, best"),
         (("file=.",), "the name of a file, or null"),
         (("file=policy.pt2",), "with format=onnx it must be a name that ends in .onnx, or format=torch"),
         (("file=policy.txt",), "file=policy.txt: with format=onnx it must be a name that ends in .onnx"),

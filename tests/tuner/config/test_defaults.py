@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from note_rl.settings import Settings
-from note_rl.support.fields import Field, fields_of
+from note_rl.support.setting_fields import Field, fields_of
 from note_rl.training.train_options import TrainOptions
 from tuner.config.composition import TrainingConfig, conf_folder
 

@@ -135,7 +135,7 @@ def test_what_cannot_be_made_again_is_refused_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"start_lr": 1.0, "end_lr": 0.1}, UserError, "start_lr=1 must be above 0 and below end_lr=0.1"),
+        ({"start_lr": 1.0, "end_lr": 0.1}, UserError, "start_lr=1.0 must be below end_lr=0.1"),
         ({"N": 2}, UserError, "N=2 must be a whole number, at least 5"),
         ({"metrics": "los"}, UserError, "'los' is unknown; did you mean loss"),
         ({"metrics": "return"}, UserError, "say for how long"),
@@ -175,7 +175,7 @@ def test_a_schedule_of_the_rate_does_not_interfere(tmp_path: Path) -> None:
     ("told", "words"),
     [
         ({"window_size": 0}, "window_size=0 must be a whole number, at least 2"),
-        ({"start_lr": "a"}, "start_lr='a' must be a number"),
+        ({"start_lr": "a"}, "start_lr=a is not possible: it must be a finite number"),
         ({"metrics": "kl"}, "metrics='kl' is for agents that learn from rollouts"),
     ],
 )

@@ -58,14 +58,14 @@ def test_what_was_written_is_read_again(tree: Tree) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ([], " must be dict, not list"),
-        ({"leaves": {}}, "leaves must be list, not dict"),
-        ({"leaves": [{"at": [1, 2]}, {"at": [1, 2.5]}]}, r"leaves\[1\].at\[1\] must be int, not float"),
+        ([], " must be a group of named values, not a list"),
+        ({"leaves": {}}, "leaves must be a list, not a group of named values"),
+        ({"leaves": [{"at": [1, 2]}, {"at": [1, 2.5]}]}, r"leaves\[1\].at\[1\] must be a whole number, not a number"),
         ({"leaves": [{"at": [1]}]}, r"leaves\[0\].at must have 2 values, not 1"),
         ({"leaves": [{}]}, r"leaves\[0\]: .*missing .* 'at'"),
-        ({"by_name": {"a": {"at": [True, 1]}}}, r"by_name.a.at\[0\] must be float, not bool"),
-        ({"by_name": {"a": {"at": [10**400, 1]}}}, r"by_name.a.at\[0\] must be float, not int"),
-        ({"inner": [{"inner": [{"value": []}]}]}, r"inner\[0\].inner\[0\].value must be str, not list"),
+        ({"by_name": {"a": {"at": [True, 1]}}}, r"by_name.a.at\[0\] must be a number, not true or false"),
+        ({"by_name": {"a": {"at": [10**400, 1]}}}, r"by_name.a.at\[0\] must be a number, not a whole number"),
+        ({"inner": [{"inner": [{"value": []}]}]}, r"inner\[0\].inner\[0\].value must be a text, not a list"),
         ({"colour": "blue"}, "colour must be one of red"),
         ({"other": 1}, "other is unknown"),
     ],
@@ -84,7 +84,7 @@ def test_a_typed_dictionary_may_have_further_keys_and_lacks_none() -> None:
     assert decode(Open, {"seconds": 1, "more": [2]}) == {"seconds": 1.0, "more": [2]}
     with pytest.raises(ValueError, match=r"^it\.seconds is missing$"):
         decode(Open, {"note": "a"}, "it")
-    with pytest.raises(ValueError, match=r"^it\.note must be str, not int$"):
+    with pytest.raises(ValueError, match=r"^it\.note must be a text, not a whole number$"):
         decode(Open, {"seconds": 1, "note": 2}, "it")
 
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import Name, as_setting
-from note_rl.support.fields import setting
+from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import Count, Number, described
-from tuner.config.section import Section
+from tuner.config.section_base import Section
 
 MIN_SEEDS: Final = 5
 """With fewer there is no interval, and a difference means nothing without one."""

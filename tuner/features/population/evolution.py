@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from note_rl.errors.wording import Name
-from note_rl.support.fields import setting
+from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import SHARE, Count, Number, OneOf, described
-from tuner.config.section import Section
+from tuner.config.section_base import Section
 from tuner.errors import UserError
 from tuner.features.population.facts import EVOLVE
 from tuner.results.protocol import StagePlan, StudySettings, stage_seeds

@@ -7,12 +7,12 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from note_rl.support.fields import setting
+from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import Count
 from note_rl.training.callbacks import Callback, Logs
 from note_rl.training.frozen import FrozenData
 from tuner.config.composition import RunConfig
-from tuner.config.section import Section
+from tuner.config.section_base import Section
 from tuner.errors import UserError
 from tuner.finders.find_arguments import trained, with_strategy
 from tuner.finders.finder_process import Measured

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from note_rl.support.fields import setting
+from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import Count
-from tuner.config.section import Section
+from tuner.config.section_base import Section
 from tuner.errors import UserError
 from tuner.finders import plots
 from tuner.finders.comparison.candidates import CandidateBudget, CandidateTrial, Metric

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 
-from note_rl.support.fields import setting
+from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import POSITIVE, Count
-from tuner.config.section import Section
+from tuner.config.section_base import Section
 from tuner.errors import UserError
 from tuner.finders.comparison.candidates import CandidateBudget
 from tuner.finders.find_arguments import with_strategy

@@ -231,7 +231,7 @@ def test_equal_functions_have_equal_names_whatever_came_before():
         return tf.cond(tf.reduce_sum(x) > 0.0, lambda: 2.0 * x, lambda: x)
 
     def names():
-        traced = Compilation(False, True, RL).traced(doubled, tf.ones(2))
+        traced = Compilation(True, True, RL).traced(doubled, tf.ones(2))
         inner = traced.graph.as_graph_def().library.function
         numbers = [int(name.rpartition("_")[2]) for name in (traced.name.decode(), *(f.signature.name for f in inner))]
         return sorted(number % 2**16 for number in numbers)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import Name, SettingName, out_of_range
-from note_rl.support.fields import check_fields
+from note_rl.support.setting_fields import check_fields
 from tuner.config.vocabulary import CommandLine
 from tuner.errors import UserError
 

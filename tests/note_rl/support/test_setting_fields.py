@@ -10,7 +10,7 @@ from note_rl.policy import GreedyQPolicy, SoftmaxPolicy
 from note_rl.settings import Hindsight, Priority, ReplaySettings, RolloutPriority, RolloutSettings, Settings
 from note_rl.settings.set_arguments import settings_from_set
 from note_rl.settings.settings_table import ALL, COMMON, REPLAY, ROLLOUT, arguments_of_set, as_table, manual_names
-from note_rl.support.fields import Field, check_fields, documented, fields_of, like, setting
+from note_rl.support.setting_fields import Field, check_fields, documented, fields_of, like, setting
 from note_rl.support.value_kinds import Count, Number, OneOf, count_or_rollout, flag
 from note_rl.training.agent import Agent
 from note_rl.training.train_options import TrainOptions

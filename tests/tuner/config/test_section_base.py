@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from note_rl.support.fields import like, setting
+from note_rl.support.setting_fields import like, setting
 from note_rl.support.value_kinds import Count, Number
-from tuner.config.section import Named, Section
+from tuner.config.section_base import Named, Section
 from tuner.config.signatures import Argument, signature_of
 from tuner.errors import UserError
 
