@@ -278,7 +278,17 @@ def check_settings(kind: type[Declared], settings: Settings) -> None:
 
 def _weighs(kind: type[Declared], settings: Settings) -> bool:
     """Whether a loss weighs what a policy chose that does not draw from the agent's probabilities."""
-    return IMPORTANCE_RATIO in kind.batch_attributes and settings.policy.tells_importance
+    return settings.policy.tells_importance and _reads_importance(kind)
+
+
+def _reads_importance(kind: type[Declared]) -> bool:
+    """Whether the loss in force is said to read it: a loss of the user's own does not do so as the one it replaces."""
+    for one in kind.__mro__:
+        if "batch_attributes" in vars(one):
+            return IMPORTANCE_RATIO in vars(one)["batch_attributes"]
+        if {"__call__", "update"} & vars(one).keys() and not one.__module__.startswith("note_rl."):
+            return False
+    return False
 
 
 def say_if_weighed(kind: type[Declared], settings: Settings) -> None:

@@ -96,8 +96,9 @@ class SamplesApart:
             raise AgentContractError(found)
         _log.warning(
             "%s: r and d have the shape [B], and values of shape [B, 1] broadcast against them to [B, B], so that "
-            "samples would influence each other. It is given r and d as [B, 1] instead, with which they do not, and "
-            "learns what was meant. To get r and d as [B], drop the last axis of the values: q[:, 0]",
+            "samples would influence each other. It is given r and d as [B, 1] instead, with which they do not. To get "
+            "r and d as [B], drop the last axis of the values: q[:, 0]; where samples are to influence each other, set "
+            "couples_samples = True",
             _place_of_loss(type(self._agent)),
         )
 

@@ -15,6 +15,7 @@ from note_rl.support.value_kinds import Number
 from note_rl.types import IMPORTANCE_RATIO, Array, BoolArray, FloatArray, IntArray
 
 ClipRange = tuple[float, float]
+_PROBABILITY_ERROR = 1e-3  # of a sum of probabilities in single precision
 _FINITE = Number()
 
 
@@ -140,8 +141,10 @@ class EpsGreedyQPolicy(DiscretePolicy):
 
     @property
     def tells_importance(self) -> bool:  # type: ignore[override]  # of others it is a constant
-        """Whether it can choose any action."""
-        return self.eps > 0.0
+        """Whether it can choose any action, with the probabilities that `likelihoods` gives."""
+        own, base = type(self), EpsGreedyQPolicy
+        chooses_alike = own.select is base.select and own.greedy is base.greedy
+        return self.eps > 0.0 and (chooses_alike or own.likelihoods is not base.likelihoods)
 
     def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
         """Actions [E]."""
@@ -156,14 +159,22 @@ class EpsGreedyQPolicy(DiscretePolicy):
         allowed = scores > -np.inf
         probabilities = np.where(allowed, scores, 0.0)
         total = probabilities.sum(axis=-1, keepdims=True)
-        if probabilities.min() < 0.0 or (allowed.all() and abs(float(total.flat[0]) - 1.0) > 1e-3):
+        wrong = np.where(allowed.all(axis=-1, keepdims=True), np.abs(total - 1.0), total - 1.0)
+        if probabilities.min() < 0.0 or wrong.max() > _PROBABILITY_ERROR:
             raise AgentContractError(
                 f"a loss that reads {IMPORTANCE_RATIO} needs probabilities, but action() returned scores that do not "
                 f"sum to 1 (first row: {np.round(scores[0], 3).tolist()}); end it with a softmax"
             )
+        if self.eps <= 0.0:
+            raise AgentContractError(
+                f"a loss that reads {IMPORTANCE_RATIO} needs a policy that can choose any action, and eps is "
+                f"{self.eps}: keep it above 0, or use SoftmaxPolicy"
+            )
+        probabilities = np.where(allowed, np.maximum(scores, SMALLEST), 0.0)
+        total = probabilities.sum(axis=-1, keepdims=True)
         mu = self.eps / np.count_nonzero(allowed, axis=-1) + (1.0 - self.eps) * (action == self.greedy(scores))
-        chosen = np.take_along_axis(probabilities / np.maximum(total, SMALLEST), action[..., None], axis=-1)[..., 0]
-        return np.log(mu), np.maximum(chosen, SMALLEST) / mu
+        chosen = np.take_along_axis(probabilities / total, action[..., None], axis=-1)[..., 0]
+        return np.log(mu), chosen / mu
 
 
 class AdaptiveEpsGreedyPolicy(DiscretePolicy):

@@ -2,7 +2,8 @@
 
 A kind is asked with the name of a value, or the setting that it is of, and the value that was typed. It gives the value
 as it is meant (1e4 is 10000 where something is counted, a NumPy number a plain one) or refuses it. The kind of a
-setting stands beside its default, see `note_rl.support.setting_fields`; those of further arguments of methods are listed here.
+setting stands beside its default, see `note_rl.support.setting_fields`; those of further arguments of methods stand
+here.
 """
 
 import functools

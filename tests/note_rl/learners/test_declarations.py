@@ -3,6 +3,7 @@
 import gymnasium
 import pytest
 
+from note_rl.agents.pytorch import PPO
 from note_rl.errors import AgentContractError, EnvironmentMismatchError
 from note_rl.learners.declarations import Declared, check_actions, check_settings, say_if_weighed
 from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy, SoftmaxPolicy
@@ -176,3 +177,19 @@ def test_settings_that_do_not_bring_what_a_loss_reads_are_refused(name, wrong, m
 def test_declarations_that_mean_nothing_are_refused_where_the_class_is_written(name, value, message):
     with pytest.raises(AgentContractError, match=f"Own.{message}"):
         type("Own", (Declared,), {name: value})
+
+
+def test_a_loss_of_ones_own_in_place_of_ppo_s_has_to_say_that_it_weighs():
+    policy = EpsGreedyQPolicy(0.1)
+    own = type("Own", (PPO,), {"__call__": lambda self, s, a, next_s, r, d: r})
+    with pytest.raises(AgentContractError, match="Own"):
+        check_settings(own, settings(ROLLOUTS, policy))
+    check_settings(type("Inherited", (PPO,), {}), settings(ROLLOUTS, policy))
+    declared = {"__call__": own.__call__, "batch_attributes": PPO.batch_attributes}
+    check_settings(type("Weighing", (PPO,), declared), settings(ROLLOUTS, policy))
+
+
+def test_a_policy_that_chooses_otherwise_gives_no_likelihoods_of_its_base():
+    uniform = type("Uniform", (EpsGreedyQPolicy,), {"select": lambda self, scores, rng: scores.argmin(-1)})
+    with pytest.raises(AgentContractError, match="Uniform chooses in another way|use SoftmaxPolicy"):
+        check_settings(PPO, settings(ROLLOUTS, uniform(0.1)))

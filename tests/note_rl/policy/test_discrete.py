@@ -215,3 +215,19 @@ def test_single_vector_form():
 def test_values_out_of_range_are_refused(make):
     with pytest.raises(SettingsError, match="got"):
         make()
+
+
+def test_likelihoods_are_refused_where_an_action_cannot_be_chosen_or_scores_are_no_probabilities():
+    policy = EpsGreedyQPolicy(0.1)
+    policy.eps = 0.0  # as a callback sets it
+    with pytest.raises(AgentContractError, match="a policy that can choose any action, and eps is 0"):
+        policy.likelihoods(np.array([[0.5, 0.5]]), np.array([0]))
+    values = np.array([[7.0, 20.0, -np.inf], [0.2, 0.3, 0.5]])
+    with pytest.raises(AgentContractError, match="needs probabilities"):
+        EpsGreedyQPolicy(0.1).likelihoods(values, np.array([0, 0]))
+
+
+def test_allowed_actions_without_probability_are_equally_likely():
+    scores = np.array([[-np.inf, 0.0, 0.0]], np.float32)
+    _, ratio = EpsGreedyQPolicy(0.2).likelihoods(scores, np.array([1]))
+    assert ratio == pytest.approx(0.5 / 0.9)

@@ -233,7 +233,7 @@ def test_an_attribute_of_another_kind_is_named(world: Path, tmp_path: Path, monk
     case = _case("studies.db", "a seed that is a word", "report")
     outcome = try_case(case, world, tmp_path)
     assert (outcome.status, outcome.complaints) == (2, ())
-    assert "trial 1: run.seed must be a whole number, not 'x'" in outcome.said
+    assert "trial 1: run.seed must be a whole number, not a text" in outcome.said
 
 
 def _spoil_run(path: Path, rng: object) -> None:

@@ -18,6 +18,7 @@ from tuner.results.objective import make_metric, make_others
 from tuner.results.records import RunRecord
 from tuner.study import StudyStore, summarise
 from tuner.study.score_checks import check_scores
+from tuner.study.storage.soundness import _is_drawn
 from tuner.study.storage.trial_records import read_records
 from tuner.trial.messages import JsonDict, Outcome
 
@@ -121,3 +122,17 @@ def test_a_trial_removed_from_the_storage_is_missed(tmp_path: Path, gone: int) -
         connection.execute("DELETE FROM trials WHERE number = ?", (gone,))
     with pytest.raises(UserError, match=f"holds no trial {gone} of mine, and one of number {gone + 1}: somebody has"):
         read_records(optuna.load_study(storage=url, study_name="mine"), "screen", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kept", "drawn", "same"),
+    [
+        *((True, 1, True), (0, False, True), (16, 16.0, True), (0.1 + 0.2, 0.3, True), (None, None, True)),
+        ({"0": 1.0, "200": 0.7, "1000": 0.5}, '{"0": 1.0, "1000": 0.5, "200": 0.7}', True),
+        *(("a", "b", False), (10**400, 0.5, False), (0.31, 0.3, False), ([1, 2], "[1, 3]", False), ("1", 1, False)),
+    ],
+)
+def test_a_value_beside_a_trial_is_what_was_drawn_as_far_as_a_storage_tells(
+    kept: object, drawn: object, same: bool
+) -> None:
+    assert _is_drawn(kept, drawn) == same

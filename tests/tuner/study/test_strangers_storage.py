@@ -79,7 +79,7 @@ def test_values_that_cannot_have_been_drawn_are_refused(tmp_path: Path, values: 
     stop_in_confirm(tmp_path)
     edit(journal(tmp_path), "confirm", (TrialState.RUNNING,), values=values)
     executor = FakeExecutor()
-    with pytest.raises(UserError, match="which this search cannot have drawn|changed by hand"):
+    with pytest.raises(UserError, match=r"which this search cannot have drawn|changed by hand"):
         run_study(tmp_path, executor, num_race_seeds=0)
     assert executor.started == []
 

@@ -9,7 +9,7 @@ import json
 import math
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NotRequired, TypedDict
 
 import optuna
@@ -279,15 +279,20 @@ def _check_carried(trial: FrozenTrial, space: Mapping[str, JsonDict]) -> None:
         path = described["path"]
         if described.get("of") or name not in trial.params or path not in trial.user_attrs:
             continue
-        kept, expected = label_of(trial.user_attrs[path]), value_at(described, trial.params[name])
-        numbers = [one for one in (kept, expected) if isinstance(one, int | float) and not isinstance(one, bool)]
-        same = (
-            math.isclose(*numbers, rel_tol=1e-9)
-            if len(numbers) == 2
-            else (type(kept), kept) == (type(expected), expected)
-        )
-        if not same:
-            raise UserError(f"{path} is {kept!r}, and {expected!r} was drawn")
+        kept, expected = trial.user_attrs[path], value_at(described, trial.params[name])
+        if not _is_drawn(kept, expected):
+            raise UserError(f"{path} is {label_of(kept)!r}, and {expected!r} was drawn")
+
+
+def _is_drawn(kept: Any, expected: Any) -> bool:
+    """Whether a value is what was drawn, as far as a storage tells: Optuna takes True for 1, and keys become texts."""
+    if isinstance(kept, int | float) and isinstance(expected, int | float):
+        with suppress(OverflowError):  # a whole number that no float holds
+            return math.isclose(kept, expected, rel_tol=1e-9)
+    if isinstance(expected, str) and not isinstance(kept, str | None):
+        with suppress(ValueError):
+            return bool(parse_json(expected) == kept)
+    return bool(kept == expected)
 
 
 def _check_shown(kept: JsonDict) -> None:
