@@ -191,5 +191,5 @@ def test_a_loss_of_ones_own_in_place_of_ppo_s_has_to_say_that_it_weighs():
 
 def test_a_policy_that_chooses_otherwise_gives_no_likelihoods_of_its_base():
     uniform = type("Uniform", (EpsGreedyQPolicy,), {"select": lambda self, scores, rng: scores.argmin(-1)})
-    with pytest.raises(AgentContractError, match="Uniform chooses in another way|use SoftmaxPolicy"):
+    with pytest.raises(AgentContractError, match="SoftmaxPolicy"):
         check_settings(PPO, settings(ROLLOUTS, uniform(0.1)))
