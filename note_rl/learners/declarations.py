@@ -278,7 +278,7 @@ def check_settings(kind: type[Declared], settings: Settings) -> None:
 
 def _weighs(kind: type[Declared], settings: Settings) -> bool:
     """Whether a loss weighs what a policy chose that does not draw from the agent's probabilities."""
-    return settings.policy.tells_importance and _reads_importance(kind)
+    return _reads_importance(kind) and settings.policy.tells_importance
 
 
 def _reads_importance(kind: type[Declared]) -> bool:

@@ -74,7 +74,7 @@ def test_a_cache_that_is_a_link_is_left_alone(tuner: CommandLine, monkeypatch: p
 
 
 def test_what_is_no_choice_for_caches_is_refused(tuner: CommandLine) -> None:
-    assert "caches='gone' is not possible: it must be keep or clear" in tuner.refused("doctor", "caches=gone")
+    assert "caches=gone is not possible: it must be one of keep, clear" in tuner.refused("doctor", "caches=gone")
 
 
 def test_a_missing_extra_is_named_with_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
