@@ -85,13 +85,14 @@ class SamplesApart:
         late = self._num_gradient_steps or self._losses.as_columns
         if late or not alone or columns["reward"].ndim > 1:  # of several agents, or of sequences
             raise AgentContractError(found)
+        meant = False
+        self._losses.as_columns = True
         try:
-            self._losses.as_columns = True
             meant = _agree_on_one(gradients_of, self._losses, columns) and coupling(gradients_of, columns) is None
         except Exception as error:  # of code that was never meant for that shape: the refusal stands
-            self._losses.as_columns = False
             raise AgentContractError(found) from error
-        self._losses.as_columns = meant
+        finally:
+            self._losses.as_columns = meant
         if not meant:
             raise AgentContractError(found)
         _log.warning(

@@ -122,9 +122,15 @@ class Number:
 
 @dataclass(frozen=True)
 class OneOf:
-    """One of several words."""
+    """One of several words.
+
+    Attributes:
+        words: These.
+        hint: What else a refusal says.
+    """
 
     words: tuple[str, ...]
+    hint: str = ""
 
     @property
     def range(self) -> str:
@@ -134,7 +140,8 @@ class OneOf:
     def __call__(self, name: Name, value: Any) -> Any:
         """The word."""
         if value not in self.words:
-            raise SettingsError(out_of_range(name, f"be one of {', '.join(self.words)}", value))
+            asked = f"one of {', '.join(self.words)}" if len(self.words) > 1 else self.range
+            raise SettingsError(out_of_range(name, f"be {asked}", value, self.hint))
         return value
 
 

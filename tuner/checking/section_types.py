@@ -134,7 +134,7 @@ class PlayValues(RecordedRun):
     frames: str | bool | None = setting(None, Named("the name of a folder, or null for none", _NO_FILE))
     every: int = setting(1, Count())
     fps: float | None = setting(None, Number(0.0, above=True, hint=", or null for the speed of the environment"))
-    render: str | None = setting(None, OneOf(("human",)))
+    render: str | None = setting(None, OneOf(("human",), hint=", or null for no window"))
     deterministic: bool | None = None
 
 

@@ -65,7 +65,7 @@ def next_number() -> int:
 
 
 def skip_numbers(count: int) -> None:
-    """Takes so many of these numbers at once: of each call in Python, a profiler would hear."""
+    """Takes `count` of these numbers in one call of C: a profiler would note each call in Python."""
     deque(starmap(pywrap_tfe.TFE_Py_UID, repeat((), count)), maxlen=0)
 
 

@@ -159,7 +159,7 @@ def test_an_episode_is_kept_in_several_ways(tuner: CommandLine) -> None:
         ("gif=film", "gif=film: a film has an end"),
         ("every=0", "every=0 is not possible: it must be at least 1"),
         ("fps=0", "it must be above 0, or null"),
-        ("render=rgb", "render=rgb is not possible: it must be one of human"),
+        ("render=rgb", "it must be human, or null for no window"),
         ("frames=.", "the name of a folder"),
     ):
         assert said in tuner.refused("play", "mine", wrong)

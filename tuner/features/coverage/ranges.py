@@ -108,5 +108,5 @@ def _half_part(domain: FloatDistribution | IntDistribution) -> float:
 
 
 def _num_values(domain: FloatDistribution | IntDistribution) -> int:
-    """How many values there are; of a range without steps so many as there are parts."""
+    """The number of values; of a range without steps the number of its parts."""
     return NUM_PARTS if domain.step is None else round((domain.high - domain.low) / domain.step) + 1
