@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from tuner.errors import UserError, require
-from tuner.results.features import check_settings, search_of
+from tuner.results.features import check_settings, decision_of, search_of
 from tuner.results.number_format import seconds_of
 from tuner.results.objective import make_metric, make_others
 from tuner.results.protocol import DEFAULT_BASELINE, Pruning, StudySettings, StudySizes
@@ -53,6 +53,7 @@ class StudyConfig(StudySizes):
     max_env_steps: float | None = None
     pruning: JsonDict = field(default_factory=dict)
     evolution: JsonDict | None = None
+    decision: str = "confirmed"
     environments: Sequence[str] | None = None
     as_begun: bool = False
 
@@ -82,6 +83,7 @@ class StudyConfig(StudySizes):
             max_env_steps=_whole_steps(self.max_env_steps),
             pruning=Pruning(**self.pruning),
             search=search_of(self.evolution),
+            decision=decision_of(self.decision),
             **{**sizes, **({"num_race_seeds": 0} if others else {})},
         )
 

@@ -15,6 +15,7 @@ FEATURES: Final = (
     "objectives",
     "environments",
     "population",
+    "decision",
 )
 """A line for each, in the order in which they are shown."""
 

@@ -157,6 +157,7 @@ class StudySettings(StudySizes):
         max_env_steps: Environment steps that all its runs may take, likewise.
         pruning: When a run may be ended early.
         search: What draws configurations in place of screening; None: nothing.
+        decision: What chooses the winner in place of the scores on the seeds of confirmation; None: these do.
     """
 
     metric: str = "mixed"
@@ -166,6 +167,7 @@ class StudySettings(StudySizes):
     max_env_steps: int | None = None
     pruning: Pruning = Pruning()
     search: "Search | None" = None
+    decision: "Decision | None" = None
 
     def __post_init__(self) -> None:
         """Refuses counts that make no study."""
@@ -173,6 +175,8 @@ class StudySettings(StudySizes):
         self._check_bounds()
         if self.search is not None:
             self.search.check(self)
+        if self.decision is not None:
+            self.decision.check(self)
 
     def _check_bounds(self) -> None:
         for name, bound in (("budget", self.budget_s), ("max_env_steps", self.max_env_steps)):
@@ -272,6 +276,7 @@ class StagePlan:
         seeds: Seeds each of them runs on.
         env_steps: Environment steps in all, if nothing is pruned.
         what: Is run in it, in words; empty: as a stage of that name always is.
+        shared_runs: Runs in all, where these are shared out among the configurations; None: each runs on each seed.
     """
 
     stage: str
@@ -279,11 +284,12 @@ class StagePlan:
     seeds: tuple[int, ...]
     env_steps: int
     what: str = ""
+    shared_runs: int | None = None
 
     @property
     def num_runs(self) -> int:
         """Runs in all."""
-        return self.num_configurations * len(self.seeds)
+        return self.num_configurations * len(self.seeds) if self.shared_runs is None else self.shared_runs
 
 
 class Search(Protocol):
@@ -312,6 +318,23 @@ class Search(Protocol):
         ...
 
 
+class Decision(Protocol):
+    """What chooses the winner in place of the scores on the seeds of confirmation."""
+
+    @property
+    def name(self) -> str:
+        """As it is typed."""
+        ...
+
+    def check(self, settings: StudySettings) -> None:
+        """Refuses studies that it cannot decide, by a `UserError`."""
+        ...
+
+    def planned(self, stages: tuple[StagePlan, ...]) -> tuple[StagePlan, ...]:
+        """The stages of a study, given those that it would have without this."""
+        ...
+
+
 def plan_stages(settings: StudySettings, study_seed: int, total_steps: int) -> tuple[StagePlan, ...]:
     """What a study will do, stage by stage."""
     confirmed = min(settings.num_candidates, settings.num_trials)
@@ -323,10 +346,11 @@ def plan_stages(settings: StudySettings, study_seed: int, total_steps: int) -> t
         CONFIRM: (confirmed, settings.num_select_seeds),
         TEST: (1 + (confirmed if settings.others else 1) + len(settings.baselines), settings.num_test_seeds),
     }
-    return tuple(
+    planned = tuple(
         StagePlan(stage, configurations, stage_seeds(study_seed, stage, seeds), configurations * seeds * total_steps)
         for stage, (configurations, seeds) in sizes.items()
     )
+    return planned if settings.decision is None else settings.decision.planned(planned)
 
 
 def penalty(random_score: float | None, finished: Sequence[float], seen: Sequence[float] = ()) -> float | None:

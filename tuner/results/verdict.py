@@ -208,7 +208,9 @@ def _without_test(summary: StudySummary, unfinished: int) -> Verdict:
 
 
 def _tuning_scores(summary: StudySummary, label: str) -> Estimate | None:
-    """The scores that a configuration was chosen by: those of the last stage before the test that ran it."""
+    """What a configuration was chosen by: its scores in the last stage before the test, unless more decided."""
+    if (found := next(filter(None, (part.tuning(summary, label) for part in parts(InResults))), None)) is not None:
+        return found
     stages = (scores_of(summary, stage, label) for stage in (CONFIRM, RACE, summary.first_stage))
     return next((estimate([*scores.values()]) for scores in stages if scores), None)
 
