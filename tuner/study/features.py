@@ -96,8 +96,8 @@ class InStudy:
         rescale: To what the parts of runs are scored by, as kept with the first stage; None: runs have no parts.
         check: Refuses a study that cannot be, by a `UserError`.
         find: Searches in place of screening, race and confirmation, and returns what is tested; nothing: these are run.
-        decide: Runs more of what was screened, in place of race and confirmation, and returns what is chosen, the winner
-            first; nothing: these are run.
+        decide: Runs some of what was screened again, in place of race and confirmation, and returns what is chosen, the
+            winner first; nothing: these are run.
         first_stage: In place of screening, given what the storage keeps as the definition; empty: there is screening.
         told: What trackers are told of a run, where more is known than `RunInfo` holds.
         in_parts: The runs of a stage as their parts, where runs of this study have any.

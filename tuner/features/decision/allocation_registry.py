@@ -17,7 +17,7 @@ Choose = Callable[[], Candidate]
 class AllocationRegistry(SeedRegistry):
     """Runs of a few configurations, each on as many seeds as the choice needs.
 
-    A configuration has its k-th run on the k-th seed of confirmation, so that two share the seeds that both have run on.
+    A configuration has its k-th run on the k-th seed of confirmation, so that any two have seeds in common.
 
     Args:
         study: Optuna's, of the stage.

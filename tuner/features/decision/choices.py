@@ -1,5 +1,6 @@
 """What may choose the winner, as it is typed for `study.decision`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -41,14 +42,16 @@ class ByModel:
     def planned(self, stages: tuple[StagePlan, ...]) -> tuple[StagePlan, ...]:
         """As many runs behind screening as race and confirmation would have, as one stage."""
         again = [plan for plan in stages if plan.stage in (RACE, CONFIRM)]
-        shared = {
-            "env_steps": sum(plan.env_steps for plan in again),
-            "what": "runs on fresh seeds, each of the configuration that the choice needs to know better",
-            "shared_runs": sum(plan.num_runs for plan in again),
-        }
-        return tuple(
-            replace(plan, **shared) if plan.stage == CONFIRM else plan for plan in stages if plan.stage != RACE
-        )
+        return tuple(_shared(plan, again) if plan.stage == CONFIRM else plan for plan in stages if plan.stage != RACE)
+
+
+def _shared(confirm: StagePlan, again: Sequence[StagePlan]) -> StagePlan:
+    return replace(
+        confirm,
+        env_steps=sum(plan.env_steps for plan in again),
+        what="runs on fresh seeds, each of the configuration that the choice needs to know better",
+        shared_runs=sum(plan.num_runs for plan in again),
+    )
 
 
 DECISIONS: Final[dict[str, Decision | None]] = {
@@ -59,8 +62,12 @@ DECISIONS: Final[dict[str, Decision | None]] = {
 
 
 def _check(name: str, settings: StudySettings) -> None:
-    instead = "take study.decision=confirmed"
     if settings.others:
-        raise UserError(f"study.decision={name} goes by one score, and study.metric names several: {instead}")
+        raise UserError(
+            f"study.decision={name} goes by one score, and study.metric names several: take study.decision=confirmed"
+        )
     if settings.search is not None:
-        raise UserError(f"study.decision={name} chooses among screened trials, and a {settings.search.name} has none: {instead}")
+        raise UserError(
+            f"study.decision={name} chooses among screened trials, and {settings.search.name} has none: take "
+            "study.decision=confirmed"
+        )

@@ -16,9 +16,7 @@ _ONE_OF = 0.5**0.5
 """The coordinate of a choice that is taken: where two choices differ, two coordinates do."""
 
 
-def coordinates_of(
-    drawn: Sequence[Mapping[str, object]], distributions: Mapping[str, BaseDistribution]
-) -> FloatArray:
+def coordinates_of(drawn: Sequence[Mapping[str, object]], distributions: Mapping[str, BaseDistribution]) -> FloatArray:
     """Points [C, D] whose squared distance is a mean over parameters, of at most 1 for each.
 
     A number has its place in its range, by its logarithm where it is drawn so. Two different choices are 1 apart,

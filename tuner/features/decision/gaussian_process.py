@@ -1,10 +1,9 @@
 """Gaussian process regression with noise that varies over configurations, averaged over what is not known of it.
 
 Length scale, noise and its trend are not fitted: 30 runs do not determine them, and a fit is too sure of itself. The
-posterior is the mean over a fixed grid of them, each weighted by its evidence (Rasmussen and Williams 2006, sections 2.3
-and 5.2). The variance of the signal is integrated out in closed form under an inverse gamma prior (ibid., section 9.8;
-Murphy 2012, section 7.6.3), so a grid is enough, and neither SciPy nor random numbers are needed: the same runs always
-give the same posterior.
+posterior is the mean over a fixed grid of them, each weighted by its evidence (Rasmussen and Williams 2006, sections
+2.3 and 5.2). The variance of the signal is integrated out in closed form under an inverse gamma prior (Murphy 2012,
+section 7.6.3). So neither an optimizer, SciPy nor random numbers are needed: the same runs give the same posterior.
 """
 
 from collections.abc import Iterator
@@ -12,15 +11,18 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tuner.results.objective import FloatArray
+
+IntArray = NDArray[np.int64]
 
 LENGTH_SCALES = (0.15, 0.25, 0.4, 0.65, 1.0, 1.6, 3.0)
 """Between points that are at most 1 apart."""
 NOISE_RATIOS = (0.03, 0.1, 0.3, 0.8, 2.0)
 """Variance of a score over seeds, as a multiple of that of the true scores over configurations."""
 NOISE_TRENDS = (-1.5, -0.75, 0.0, 0.75)
-"""Slopes of the logarithm of that variance over the level of a configuration, from -1 (the lowest) to 1 (the highest)."""
+"""Slopes of the logarithm of that variance over the level of a configuration, from -1 (lowest) to 1 (highest)."""
 MEAN_VARIANCE = 4.0
 """Of the constant mean around that of the data, as a multiple of the variance of the signal."""
 SHAPE, SCALE = 2.0, 1.0
@@ -42,7 +44,7 @@ class Observations:
     """
 
     points: FloatArray
-    owners: np.ndarray[tuple[int], np.dtype[np.int64]]
+    owners: IntArray
     scores: FloatArray
     variances: FloatArray
 
@@ -64,12 +66,12 @@ class Posterior:
     @property
     def deviations(self) -> FloatArray:
         """Standard deviations of the true scores, [C]."""
-        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        return np.asarray(np.sqrt(np.maximum(np.diag(self.covariance), 0.0)))
 
     def variances_of_differences(self, index: int) -> FloatArray:
         """Variance of the difference between each true score and that of one configuration, [C]."""
         own = np.diag(self.covariance)
-        return np.maximum(own + own[index] - 2.0 * self.covariance[index], 0.0)
+        return np.asarray(np.maximum(own + own[index] - 2.0 * self.covariance[index], 0.0))
 
 
 def posterior(seen: Observations) -> Posterior:
@@ -131,9 +133,7 @@ class _Grid:
         middle = share @ means
         off = means - middle
         covariance = np.tensordot(share, covariances, 1) + (off * share[:, None]).T @ off
-        return Posterior(
-            middle * self._unit + self._centre, covariance * self._unit**2, share @ noise * self._unit**2
-        )
+        return Posterior(middle * self._unit + self._centre, covariance * self._unit**2, share @ noise * self._unit**2)
 
     def _of_all_length_scales(self) -> Iterator["_Solved"]:
         owners = self._seen.owners
@@ -142,7 +142,9 @@ class _Grid:
             prior = matern(self._seen.points, length_scale) + MEAN_VARIANCE
             diagonal = self._noise[:, owners] + extra
             covariances = prior[np.ix_(owners, owners)] + diagonal[:, None] * np.eye(len(owners))
-            yield _Solved(prior, owners, np.linalg.cholesky(covariances), self._scores, self._noise)
+            yield _Solved(
+                prior, owners, np.asarray(np.linalg.cholesky(covariances), dtype=np.float64), self._scores, self._noise
+            )
 
 
 class _Solved:
@@ -157,7 +159,7 @@ class _Solved:
     """
 
     def __init__(
-        self, prior: FloatArray, owners: np.ndarray, factors: FloatArray, scores: FloatArray, noise: FloatArray
+        self, prior: FloatArray, owners: IntArray, factors: FloatArray, scores: FloatArray, noise: FloatArray
     ) -> None:
         self._prior, self._owners, self._factors, self._noise = prior, owners, factors, noise
         self._white = np.linalg.solve(factors, np.broadcast_to(scores, factors.shape[:2])[..., None])[..., 0]

@@ -6,7 +6,7 @@ from tuner.features.decision.choices import DECISIONS, ByAllRuns
 from tuner.features.decision.facts import BELIEVED, DECISION, Believed
 from tuner.results.features import InResults
 from tuner.results.findings import Estimate, estimate
-from tuner.results.number_format import counted, join_words
+from tuner.results.number_format import join_words
 from tuner.results.records import TEST, StudySummary
 
 
@@ -30,14 +30,17 @@ def _sentences(summary: StudySummary) -> Iterator[str]:
     if winner is None:
         return
     score = Estimate(winner.mean, winner.low, winner.high, winner.num_runs)
-    runs = "its only run" if winner.num_runs == 1 else f"all its {winner.num_runs} runs together"
     yield (
-        f"By {runs} and what is known of its neighbours, the score of {winner.label} is {score}: an estimate by a model "
-        "that allows for luck in being chosen, with a 95 % interval."
+        f"By all its {winner.num_runs} runs together, and those of similar configurations, the score of {winner.label} "
+        f"is {score}: an estimate that allows for the luck of a best one, with its 95 % interval."
     )
     close = [one.label for one in BELIEVED.of(summary)[1:] if one.high >= winner.mean]
     if close:
-        yield f"By the same model {join_words(close)} may be as good: {counted(len(close), 'interval')} reach its score."
+        yield f"By the same estimate {join_words(close)} may be as good: {_reach(len(close))} its score."
+
+
+def _reach(number: int) -> str:
+    return "the interval reaches" if number == 1 else f"{number} intervals reach"
 
 
 PART = InResults(facts=(BELIEVED, DECISION), decisions=DECISIONS, tuning=_tuning, sentences=_sentences)
