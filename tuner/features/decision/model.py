@@ -12,12 +12,11 @@ from tuner.features.decision.gaussian_process import Observations, Posterior, po
 from tuner.features.decision.scores import Scoring
 from tuner.results.objective import FloatArray
 from tuner.results.records import CONFIRM, RunRecord
+from tuner.results.statistics import student_t
 from tuner.study.definition import StudyDefinition
 
 MOST_BEST = 60
 """Configurations that are looked at for their score; as many that lie nearest to them are looked at for their luck."""
-NORMAL_95 = 1.96
-"""Standard deviations to either side that hold 95 % of a normal distribution."""
 
 
 class StudyModel:
@@ -102,5 +101,6 @@ def considered(places: FloatArray, scores: Sequence[float]) -> list[int]:
 
 
 def _believed(label: str, found: Posterior, index: int, num_runs: int) -> Believed:
-    mean, half = float(found.means[index]), NORMAL_95 * float(found.deviations[index])
+    """One of them in numbers. How noisy it is, is known from its own runs: hence Student's t, by their number."""
+    mean, half = float(found.means[index]), student_t(0.95, num_runs) * float(found.deviations[index])
     return Believed(label, mean, mean - half, mean + half, num_runs)

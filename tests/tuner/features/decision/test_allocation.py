@@ -15,7 +15,9 @@ def test_the_challenger_is_the_one_that_most_probably_is_better_after_all() -> N
     """Behind by 1 with variance 0.04 + 0.05, by 2 with 0.04 + 4: 3.3 deviations and 1.0."""
     found = known([10.0, 9.0, 8.0], [0.04, 0.05, 4.0])
     assert best_of(found, [0, 1, 2]) == 0
-    assert next_of(found, [0, 1, 2]) == 2  # its run takes 16 / 5 off the variance of the difference, the leader's 0.0015
+    assert (
+        next_of(found, [0, 1, 2]) == 2
+    )  # its run takes 16 / 5 off the variance of the difference, the leader's 0.0015
 
 
 def test_of_the_two_the_one_whose_run_says_more() -> None:

@@ -45,7 +45,7 @@ def test_two_runs_of_one_configuration_by_hand(monkeypatch: pytest.MonkeyPatch) 
 
 
 def naive(seen: Observations, trends: tuple[float, ...], level: list[float]) -> tuple[list[float], np.ndarray]:
-    """Means and covariance by the formulas of the books: inverses, determinants, a weight for each point of the grid."""
+    """Means and covariance by the formulas of the books: inverses, determinants, a weight for each grid point."""
     centre, unit = np.mean(seen.scores), np.std(seen.scores)
     z = (seen.scores - centre) / unit
     found, logs = [], []
