@@ -1,5 +1,6 @@
 """Studies whose winner is chosen by all runs, or by a model of them: what is run, chosen, told and refused."""
 
+import re
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,11 @@ from tests.tuner.studies import (
     run_study,
 )
 from tuner.errors import UserError
+from tuner.features import parts
 from tuner.features.decision.choices import DECISIONS
 from tuner.features.decision.facts import BELIEVED, DECISION, Believed
 from tuner.features.decision.study import AllRunsSelection
+from tuner.reporting.features import InReporting
 from tuner.results.protocol import StagePlan, StudySettings, plan_stages, stage_seeds
 from tuner.results.records import RunRecord, StudySummary
 from tuner.results.summary_json import summary_from_json, summary_to_json
@@ -184,6 +187,18 @@ def test_the_posterior_is_said_plainly() -> None:
         "estimate that allows for the luck of a best one, with its 95 % interval."
     ) in details
     assert "By the same estimate trial 7 may be as good: the interval reaches its score." in details
+
+
+def test_the_page_has_a_row_for_each_that_ran_again() -> None:
+    known = believed(trial_8=(80.0, 70.0, 90.0, 5), trial_7=(75.0, 65.0, 85.0, 3))
+    summary = full_study(facts={"posterior": known})
+    (shown,) = (str(one) for part in parts(InReporting) for one in part.result_sections(summary, verdict(summary)))
+    rows = re.findall(r"<tr.*?</tr>", shown, re.DOTALL)[1:]
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows]
+    assert cells == [["trial 8", "5", "80", "[70, 90]"], ["trial 7", "3", "75", "[65, 85]"]]
+    assert ["winner" in row for row in rows] == [True, False]
+    nothing = full_study()
+    assert not [one for part in parts(InReporting) for one in part.result_sections(nothing, verdict(nothing))]
 
 
 def by_label(**scores: list[float | None]) -> dict[str, list[float | None]]:
