@@ -59,6 +59,8 @@ HOMES = {
         "tuner/features/*/runner.py",
         "tuner/features/*/range_search.py",
         "tuner/features/*/pairs.py",
+        "tuner/features/*/coordinates.py",
+        "tuner/features/*/allocation_registry.py",
         "tuner/features/*/study.py",
         "tuner/features/population/",
     ),

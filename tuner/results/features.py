@@ -8,7 +8,7 @@ from typing import Any
 from tuner.errors import UserError
 from tuner.features import nothing, parts
 from tuner.results.findings import Estimate, Verdict
-from tuner.results.protocol import Decision, Search, StudySettings
+from tuner.results.protocol import Decider, Search, StudySettings
 from tuner.results.records import LATER_STAGES, SCREEN, Fact, RunRecord, Scalar, StudySummary
 from tuner.trial.messages import JsonDict
 
@@ -107,7 +107,7 @@ class InResults:
 
     facts: tuple[Fact[Any], ...] = ()
     search: Callable[[JsonDict], Search | None] = nothing
-    decisions: Mapping[str, Decision | None] = field(default_factory=dict)
+    decisions: Mapping[str, Decider | None] = field(default_factory=dict)
     tuning: Callable[[StudySummary, str], Estimate | None] = nothing
     first_stages: tuple[str, ...] = ()
     sizes: Mapping[str, str] = field(default_factory=dict)
@@ -138,7 +138,7 @@ def search_of(settings: JsonDict | None) -> Search | None:
     return next(filter(None, (part.search(settings) for part in parts(InResults) if settings is not None)), None)
 
 
-def decision_of(name: str) -> Decision | None:
+def decision_of(name: str) -> Decider | None:
     """What chooses the winner of a study, by the name that is typed for it.
 
     Raises:

@@ -167,7 +167,7 @@ class StudySettings(StudySizes):
     max_env_steps: int | None = None
     pruning: Pruning = Pruning()
     search: "Search | None" = None
-    decision: "Decision | None" = None
+    decision: "Decider | None" = None
 
     def __post_init__(self) -> None:
         """Refuses counts that make no study."""
@@ -318,7 +318,7 @@ class Search(Protocol):
         ...
 
 
-class Decision(Protocol):
+class Decider(Protocol):
     """What chooses the winner in place of the scores on the seeds of confirmation."""
 
     @property

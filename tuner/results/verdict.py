@@ -288,5 +288,7 @@ def _optimism_details(tuning: Estimate | None, winner: Estimate) -> tuple[str, .
         return ()
     amount = format_signed(tuning.iqm - winner.iqm, 3)
     before, fresh = format_number(tuning.iqm, 3), format_number(winner.iqm, 3)
+    if not tuning.points:
+        return (f"Selection optimism {amount}: the estimate it was chosen by is {before}, and it scores {fresh}.",)
     chosen = f"it scored {before} on the {counted(tuning.n, 'seed')} it was chosen by"
     return (f"Selection optimism {amount}: {chosen}, and scores {fresh} on fresh ones.",)

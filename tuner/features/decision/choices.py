@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tuner.errors import UserError
-from tuner.results.protocol import Decision, StagePlan, StudySettings
+from tuner.results.protocol import Decider, StagePlan, StudySettings
 from tuner.results.records import CONFIRM, RACE
 
 
@@ -54,7 +54,7 @@ def _shared(confirm: StagePlan, again: Sequence[StagePlan]) -> StagePlan:
     )
 
 
-DECISIONS: Final[dict[str, Decision | None]] = {
+DECISIONS: Final[dict[str, Decider | None]] = {
     "confirmed": None,
     **{one.name: one for one in (ByAllRuns(), ByModel())},
 }

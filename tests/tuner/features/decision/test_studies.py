@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from tests.tuner.command_line import CommandLine
+from tests.tuner.features.environments.test_several import STUDY as SEVERAL
+from tests.tuner.features.environments.test_several import act
 from tests.tuner.reporting.summaries import full_study, run
 from tests.tuner.studies import (
     QUICK_PRUNING,
@@ -116,6 +118,15 @@ def test_who_crashes_on_fresh_seeds_does_not_win(tmp_path: Path) -> None:
     assert summary.winner_label not in (None, best.label)
 
 
+def test_several_environments_are_decided_by_their_common_score(tmp_path: Path) -> None:
+    summary = run_study(tmp_path, FakeExecutor(behave=act), **{**SEVERAL, **BY_MODEL})
+    again = summary.stage("confirm")
+    assert len(again) == NUM_AGAIN
+    assert all([part.environment for part in one.parts] == ["low", "high"] for one in again)
+    assert summary.params_of(summary.winner_label)["agent.x"] == 0.5
+    assert BELIEVED.of(summary)[0].label == summary.winner_label
+
+
 # What goes on after a kill
 
 
@@ -187,6 +198,7 @@ def test_the_posterior_is_said_plainly() -> None:
         "estimate that allows for the luck of a best one, with its 95 % interval."
     ) in details
     assert "By the same estimate trial 7 may be as good: the interval reaches its score." in details
+    assert "Selection optimism -2: the estimate it was chosen by is 80, and it scores 82." in details
 
 
 def test_the_page_has_a_row_for_each_that_ran_again() -> None:
