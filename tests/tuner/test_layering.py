@@ -62,6 +62,8 @@ HOMES = {
         "tuner/features/*/range_search.py",
         "tuner/features/*/ranges.py",
         "tuner/features/*/pairs.py",
+        "tuner/features/*/coordinates.py",
+        "tuner/features/*/allocation_registry.py",
         "tuner/features/*/study.py",
         "tuner/features/population/",
     ),

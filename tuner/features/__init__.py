@@ -16,6 +16,7 @@ FEATURES: Final = (
     "objectives",
     "environments",
     "population",
+    "decision",
 )
 """A line for each, in the order in which they are shown."""
 

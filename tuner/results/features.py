@@ -6,8 +6,8 @@ from enum import Enum, Flag, auto
 from typing import Any
 
 from tuner.features import nothing, parts
-from tuner.results.findings import Verdict
-from tuner.results.protocol import Search
+from tuner.results.findings import Estimate, Verdict
+from tuner.results.protocol import Decider, Search
 from tuner.results.records import LATER_STAGES, SCREEN, Fact, RunRecord, Scalar, StudySummary
 from tuner.trial.messages import JsonDict
 
@@ -88,6 +88,8 @@ class InResults:
     Attributes:
         facts: What a study knows by it.
         search: Makes what draws configurations in place of screening, of settings of the study that say so.
+        decisions: Names of what chooses the winner, as typed: what is made of it; None: nothing is needed.
+        tuning: The score that a configuration was chosen by, where that is not the one on the seeds of its last stage.
         first_stages: In place of screening.
         sizes: Of a study, by what they are called: what the storage calls them.
         stages: Of runs behind the study, which are no part of its result.
@@ -103,6 +105,8 @@ class InResults:
 
     facts: tuple[Fact[Any], ...] = ()
     search: Callable[[JsonDict], Search | None] = nothing
+    decisions: Mapping[str, Decider | None] = field(default_factory=dict)
+    tuning: Callable[[StudySummary, str], Estimate | None] = nothing
     first_stages: tuple[str, ...] = ()
     sizes: Mapping[str, str] = field(default_factory=dict)
     stages: tuple[str, ...] = ()
@@ -129,6 +133,11 @@ def all_stages() -> tuple[str, ...]:
 def search_of(settings: JsonDict | None) -> Search | None:
     """What draws configurations in place of screening."""
     return next(filter(None, (part.search(settings) for part in parts(InResults) if settings is not None)), None)
+
+
+def decisions() -> dict[str, Decider | None]:
+    """What may choose the winner of a study, by the name that is typed for it."""
+    return {name: made for part in parts(InResults) for name, made in part.decisions.items()}
 
 
 def all_facts() -> Iterator[Fact[Any]]:

@@ -269,6 +269,7 @@ class StagePlan:
         seeds: Seeds each of them runs on.
         env_steps: Environment steps in all, if nothing is pruned.
         what: Is run in it, in words; empty: as a stage of that name always is.
+        shared_runs: Runs in all, where these are shared out among the configurations; None: each runs on each seed.
     """
 
     stage: str
@@ -276,11 +277,12 @@ class StagePlan:
     seeds: tuple[int, ...]
     env_steps: int
     what: str = ""
+    shared_runs: int | None = None
 
     @property
     def num_runs(self) -> int:
         """Runs in all."""
-        return self.num_configurations * len(self.seeds)
+        return self.num_configurations * len(self.seeds) if self.shared_runs is None else self.shared_runs
 
 
 class Search(Protocol):
@@ -306,6 +308,23 @@ class Search(Protocol):
 
     def plan(self, settings: StudySettings, study_seed: int, total_steps: int) -> tuple[StagePlan, ...]:
         """What the study does, stage by stage."""
+        ...
+
+
+class Decider(Protocol):
+    """What chooses the winner in place of the scores on the seeds of confirmation."""
+
+    @property
+    def name(self) -> str:
+        """As it is typed."""
+        ...
+
+    def check(self, settings: StudySettings, search: Search | None) -> None:
+        """Refuses studies that it cannot decide, by a `UserError`."""
+        ...
+
+    def planned(self, stages: tuple[StagePlan, ...]) -> tuple[StagePlan, ...]:
+        """The stages of a study, given those that it would have without this."""
         ...
 
 

@@ -28,7 +28,9 @@ class Selection(Protocol):
     def entrants(self, screened: Sequence[RunRecord], count: int) -> tuple[RunRecord, ...]:
         """Those that go on from the screening stage, best first."""
 
-    def chosen(self, confirmed: Sequence[RunRecord], candidates: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
+    def chosen(
+        self, confirmed: Sequence[RunRecord], candidates: Sequence[RunRecord], raced: Sequence[RunRecord] = ()
+    ) -> tuple[RunRecord, ...]:
         """What the study chooses of the candidates, the winner first; none if none has come to its end."""
 
     def kept(self, winners: Sequence[RunRecord]) -> Mapping[str, object]:
@@ -56,6 +58,8 @@ class Bench:
         later: What earlier sessions have done in the stages behind the search.
         run_stage: Brings runs to their ends.
         run_seeds: Runs configurations on the seeds of a stage.
+        open_stage: Optuna's study of a stage.
+        in_parts: Of a registry, its runs or what they are made of.
         nothing_confirmed: The error for that no candidate came to its end.
     """
 
@@ -65,6 +69,8 @@ class Bench:
     later: Callable[[], Iterable[RunRecord]]
     run_stage: Callable[[Stage], None]
     run_seeds: Callable[[str, list[Candidate], int], tuple[RunRecord, ...]]
+    open_stage: Callable[[str], optuna.Study]
+    in_parts: Callable[[RunRegistry], RunRegistry]
     nothing_confirmed: Callable[[], StudyError]
 
 
@@ -90,6 +96,8 @@ class InStudy:
         rescale: To what the parts of runs are scored by, as kept with the first stage; None: runs have no parts.
         check: Refuses a study that cannot be, by a `UserError`.
         find: Searches in place of screening, race and confirmation, and returns what is tested; nothing: these are run.
+        decide: Runs some of what was screened again, in place of race and confirmation, and returns what is chosen, the
+            winner first; nothing: these are run.
         first_stage: In place of screening, given what the storage keeps as the definition; empty: there is screening.
         told: What trackers are told of a run, where more is known than `RunInfo` holds.
         in_parts: The runs of a stage as their parts, where runs of this study have any.
@@ -109,6 +117,7 @@ class InStudy:
     rescale: Callable[[optuna.Study], Rescale | None] = nothing
     check: Callable[[StudyDefinition], object] = nothing
     find: Callable[[Bench], list[Candidate]] = nothing
+    decide: Callable[[Bench, Sequence[RunRecord]], Sequence[RunRecord]] = nothing
     first_stage: Callable[[JsonDict], str] = nothing
     told: Callable[[RunInfo, Descent | None, Run | RunRecord], RunInfo] = _as_it_was
     in_parts: Callable[[RunRegistry, StudyDefinition, Rescale], RunRegistry | None] = nothing

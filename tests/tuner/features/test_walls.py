@@ -18,6 +18,7 @@ WORDS = {
     "environments": r"of several environments|(summary|definition|study)\.environments\b"
     r"|study_?environment|score_?scale|own_?winner",
     "population": r"(?<![_a-z])population(?!_size)|evolution|evolve|\bpbt\b|\bgenerations?\b|static_label",
+    "decision": r"\"decision\"|study\.decision|\bdecision: str|posterior|by_?all_?runs|by_?model|believed\b(?! after)",
 }
 """By feature: what names it in the source.
 
@@ -40,6 +41,10 @@ NAMED_IN = {
         LIST: "the list of features",
         "tuner/checking/section_types.py": "a key of the group study is a field of its class",
         "tuner/results/records.py": "where a run stands in the tree of those that go on from one another",
+    },
+    "decision": {
+        LIST: "the list of features",
+        "tuner/checking/section_types.py": "a key of the group study is a field of its class",
     },
 }
 """By feature: the files outside of its package that name it, and why; three at most."""
@@ -82,6 +87,8 @@ def test_few_files_outside_its_package_name_a_feature(feature: str) -> None:
         ("population", "if settings.evolution is not None:"),
         ("population", "summary.stage(EVOLVE)"),
         ("population", "summary.static_label"),
+        ("decision", "if isinstance(settings.decision, ByModel):"),
+        ("decision", "BELIEVED.of(summary)"),
     ],
 )
 def test_a_name_elsewhere_is_found(tmp_path: Path, feature: str, line: str) -> None:

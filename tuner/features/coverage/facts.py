@@ -1,8 +1,7 @@
 """What a study knows of where its search has looked."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from tuner.results.records import Fact
 
@@ -56,12 +55,6 @@ class Coverage:
     CORNER: ClassVar = 0.5
     """One corner: the last half of the trials is narrow in such a share of the parameters."""
 
-    @classmethod
-    def of(cls, content: Mapping[str, Any]) -> "Coverage":
-        """As read from JSON."""
-        reaches: Sequence[Mapping[str, Any]] = content["reaches"]
-        return cls(content["num_late"], tuple(Reach(**reach) for reach in reaches))
-
     @property
     def edges(self) -> tuple[Reach, ...]:
         """The parameters in which the winner lies at an edge."""
@@ -78,5 +71,5 @@ class Coverage:
         return len(self.narrow) >= max(2, self.CORNER * len(self.reaches))
 
 
-COVERAGE: Final = Fact[Coverage | None]("coverage", default=None, read=Coverage.of, stage=None)
+COVERAGE: Final = Fact[Coverage | None]("coverage", None, Coverage, stage=None)
 """None where too few trials have ended."""
