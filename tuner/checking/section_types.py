@@ -49,6 +49,7 @@ class StudyConfig(StudySizes):
     size: str = "quick"
     metric: str | Sequence[str] = StudySettings.metric
     baselines: str | Sequence[str] = DEFAULT_BASELINE
+    constraints: str | Sequence[str] = ()
     budget: float | str | None = None
     max_env_steps: float | None = None
     pruning: JsonDict = field(default_factory=dict)
@@ -78,6 +79,7 @@ class StudyConfig(StudySizes):
             metric=metric,
             others=tuple(others),
             baselines=() if others else tuple(name for name in self._baselines() if name != DEFAULT_BASELINE),
+            constraints=(self.constraints,) if isinstance(self.constraints, str) else tuple(self.constraints),
             budget_s=None if self.budget is None else seconds_of("study.budget", self.budget),
             max_env_steps=_whole_steps(self.max_env_steps),
             pruning=Pruning(**self.pruning),

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, cast
 FEATURES: Final = (
     "ablation",
     "interactions",
+    "constraints",
     "objectives",
     "environments",
     "population",

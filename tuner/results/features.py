@@ -96,6 +96,7 @@ class InResults:
         preface: Sentences before the details of any verdict.
         sentences: Among the details of the verdict on the winner.
         warnings: Sentences behind that of the verdict on the winner.
+        kept_metrics: Names of the metrics that runs log whose last values are kept, among the scores of a run.
         check: Refuses sizes of a study that do not fit together, by a `UserError`.
         choice: What a study has chosen, where that is not one winner.
         verdict: In place of that on a winner, where the study is of another kind.
@@ -112,6 +113,7 @@ class InResults:
     preface: Callable[[StudySummary], Iterable[str]] = nothing
     sentences: Callable[[StudySummary], Iterable[str]] = nothing
     warnings: Callable[[StudySummary], Iterable[str]] = nothing
+    kept_metrics: Callable[[StudySettings], Iterable[str]] = nothing
     check: Callable[[StudySettings], object] = nothing
     choice: Callable[[StudySummary], Choice | None] = nothing
     verdict: Callable[[StudySummary], Verdict | None] = nothing
@@ -151,6 +153,11 @@ def check_settings(settings: StudySettings) -> None:
     """
     for part in parts(InResults):
         part.check(settings)
+
+
+def kept_metrics(settings: StudySettings) -> tuple[str, ...]:
+    """The metrics that runs log whose last values are kept."""
+    return tuple(dict.fromkeys(name for part in parts(InResults) for name in part.kept_metrics(settings)))
 
 
 def chosen(summary: StudySummary) -> Choice:

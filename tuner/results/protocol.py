@@ -150,8 +150,9 @@ class StudySettings(StudySizes):
 
     Attributes:
         metric: Name of the metric, see `tuner.results.objective`.
-        others: Names of further objectives. With any, nothing is raced and nothing is pruned, as these go by one score.
+        others: Names of further objectives. With any, nothing is raced, as a race goes by one score.
         baselines: Names of known configurations that the winner is compared with besides the default one.
+        constraints: What a configuration must hold to be chosen, as `seconds<600`.
         budget_s: Seconds that the study may take; None: as long as it takes. Screening ends when no more than what must
             follow it still fits.
         max_env_steps: Environment steps that all its runs may take, likewise.
@@ -162,6 +163,7 @@ class StudySettings(StudySizes):
     metric: str = "mixed"
     others: tuple[str, ...] = ()
     baselines: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
     budget_s: float | None = None
     max_env_steps: int | None = None
     pruning: Pruning = Pruning()

@@ -1,0 +1,110 @@
+"""What constraints add to the results of a study."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from tuner.errors import UserError
+from tuner.features.constraints.facts import CONSTRAINTS
+from tuner.features.constraints.feasibility import Feasibility, describe_counts, tested, value_of
+from tuner.features.constraints.limits import KEY, Constraint, is_of_curve, parse_constraints
+from tuner.results.features import InResults, RunColumn, ShownIn, chosen
+from tuner.results.findings import Finding, Verdict
+from tuner.results.number_format import format_number, join_words
+from tuner.results.objective import SECONDS
+from tuner.results.protocol import StudySettings
+from tuner.results.records import SCREEN, TEST, RunRecord, Scalar, StudySummary
+
+
+def _check(settings: StudySettings) -> None:
+    constraints = parse_constraints(settings.constraints)
+    if constraints and settings.search is not None:
+        raise UserError(
+            f"{KEY} has no meaning with a search by {settings.search.name}, whose members change while they train: "
+            "use study=quick or study=full"
+        )
+
+
+def _kept(settings: StudySettings) -> Iterator[str]:
+    names = (one.name for one in parse_constraints(settings.constraints))
+    return (name for name in names if name != SECONDS and not is_of_curve(name))
+
+
+def _of(summary: StudySummary) -> tuple[Constraint, ...]:
+    return parse_constraints(CONSTRAINTS.of(summary))
+
+
+def _columns(summary: StudySummary) -> Iterator[RunColumn]:
+    """What each run has of the values that no other column holds, and whether it holds all constraints."""
+    constraints = _of(summary)
+    if not constraints:
+        return
+    own = Feasibility(constraints)
+    others = {
+        one.name: one for one in constraints if one.name not in (SECONDS, *(other.name for other in summary.others))
+    }
+    for name, one in others.items():
+        is_there = any(name in run.scores for run in summary.runs)
+        shown_in = ~ShownIn.FILE if is_there else ~ShownIn(0)
+        yield RunColumn(name, partial(value_of, one), shown_in)
+    yield RunColumn("feasible", partial(_feasible, own))
+
+
+def _feasible(own: Feasibility, run: RunRecord) -> Scalar:
+    if not run.complete:
+        return None
+    violated = own.violated([run])
+    return f"no: {join_words(violated)}" if violated else "yes"
+
+
+def _verdict(summary: StudySummary) -> Verdict | None:
+    """That no trial is feasible, where none is."""
+    constraints, complete = _of(summary), [run for run in summary.stage(SCREEN) if run.complete]
+    own = Feasibility(constraints)
+    if not constraints or not complete or any(not own.violated([run]) for run in complete):
+        return None
+    return Verdict(Finding.NONE_FEASIBLE, f"{own.none_feasible(complete, complete)}. Nothing is chosen.")
+
+
+def _preface(summary: StudySummary) -> list[str]:
+    """How many are feasible, and by how much what was chosen holds."""
+    constraints = _of(summary)
+    if not constraints:
+        return []
+    labels = chosen(summary).labels
+    tests = [(label, said) for label in labels if (said := _tested(summary, label))]
+    return [
+        describe_counts(constraints, summary.stage(SCREEN)),
+        *(f"On test seeds, {label}: {said}." for label, said in tests),
+    ]
+
+
+def _tested(summary: StudySummary, label: str) -> str:
+    told = []
+    for one in _of(summary):
+        found = tested(one, summary.stage(TEST, label))
+        if found is not None:
+            value, holds = found
+            told.append(f"{one.name} {value} against {one.comparison} {format_number(one.limit)} {holds}")
+    return "; ".join(told)
+
+
+def _warnings(summary: StudySummary) -> list[str]:
+    """Of the winner and the default configuration, what the test seeds show that they do not hold."""
+    told = []
+    for label, name in ((summary.winner_label, "it"), (summary.default_label, "the default configuration")):
+        runs = [] if label is None else [run for run in summary.stage(TEST, label) if run.complete]
+        violated = Feasibility(_of(summary)).violated(runs) if runs else []
+        if violated and (label != summary.default_label or label != summary.winner_label or name == "it"):
+            told.append(f"On test seeds {name} is not feasible: {join_words(violated)}.")
+    return told
+
+
+PART = InResults(
+    facts=(CONSTRAINTS,),
+    kept_metrics=_kept,
+    columns=_columns,
+    verdict=_verdict,
+    preface=_preface,
+    warnings=_warnings,
+    check=_check,
+)
