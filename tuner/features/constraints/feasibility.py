@@ -74,7 +74,7 @@ def value_of(constraint: Constraint, run: RunRecord) -> float | None:
     return constraint.of(run.seconds, run.curve, run.scores)
 
 
-def tested(constraint: Constraint, runs: Iterable[RunRecord]) -> tuple[Estimate, str] | None:
+def standing(constraint: Constraint, runs: Iterable[RunRecord]) -> tuple[Estimate, str] | None:
     """A value over runs, and whether it holds in words; None: it is not known of any.
 
     The mean decides. Where its interval reaches over the limit, that is said.

@@ -5,7 +5,7 @@ from functools import partial
 
 from tuner.errors import UserError
 from tuner.features.constraints.facts import CONSTRAINTS
-from tuner.features.constraints.feasibility import Feasibility, describe_counts, tested, value_of
+from tuner.features.constraints.feasibility import Feasibility, describe_counts, standing, value_of
 from tuner.features.constraints.limits import KEY, Constraint, is_of_curve, parse_constraints
 from tuner.results.features import InResults, RunColumn, ShownIn, chosen
 from tuner.results.findings import Finding, Verdict
@@ -81,7 +81,7 @@ def _preface(summary: StudySummary) -> list[str]:
 def _tested(summary: StudySummary, label: str) -> str:
     told = []
     for one in _of(summary):
-        found = tested(one, summary.stage(TEST, label))
+        found = standing(one, summary.stage(TEST, label))
         if found is not None:
             value, holds = found
             told.append(f"{one.name} {value} against {one.comparison} {format_number(one.limit)} {holds}")

@@ -1,6 +1,6 @@
 """Ends runs early that others are ahead of in every objective, beyond chance."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import optuna
@@ -14,10 +14,11 @@ from tuner.features.objectives.leads import (
     measure_margins,
 )
 from tuner.features.objectives.pareto_front import Losses
-from tuner.results.objective import STEP_TOLERANCE
+from tuner.results.objective import STEP_TOLERANCE, make_metric, make_others
 from tuner.results.records import RunRecord
 from tuner.study.definition import StudyDefinition
 from tuner.study.run_registry import Run, RunRegistry
+from tuner.study.storage.store import DEFINITION
 from tuner.trial.messages import JsonDict, Verdict
 
 MARGINS: Final = "margins"
@@ -27,7 +28,7 @@ MARGINS: Final = "margins"
 class FrontJudge:
     """Answers the reports of screening runs.
 
-    A run is compared with complete ones only. A run that is pruned here is told without a value: it has none of some
+    A run is compared with complete ones only. Optuna is told no value of a run that ends here: it has none of some
     objectives.
 
     Args:
@@ -40,11 +41,12 @@ class FrontJudge:
         self._definition = definition
         self._study = study
         self._note = note
-        self._pruning = definition.settings.pruning
-        self._points = self._pruning.points(definition.num_points)
-        self._complete: list[RunRecord] = []
-        self._early: dict[int, list[Losses]] = {point: [] for point in self._points}
+        self._min_trials = definition.settings.pruning.min_trials
+        self._points = definition.settings.pruning.points(definition.num_points)
+        self._final: list[Losses] = []
+        self._early: dict[int, list[Losses | None]] = {point: [] for point in self._points}
         self._rungs: dict[int, RungMargins] | None = None
+        self._limit = 0.0
         self._hopeless: set[str] = set()
         if MARGINS in study.user_attrs:
             self._rungs = _by_point(margins_from_json(study.user_attrs[MARGINS]["rungs"]))
@@ -54,7 +56,8 @@ class FrontJudge:
         del registry
         passed = [point for point in self._points if point not in run.rungs and step >= self._at(point)]
         run.rungs.update(passed)
-        return "prune" if run.key in self._hopeless or any(self._is_behind(run, one) for one in passed) else "continue"
+        ends = run.key in self._hopeless or any(self._is_hopeless(run, point) for point in passed)
+        return "prune" if ends else "continue"
 
     def catch_up(self, registry: RunRegistry, run: Run) -> None:
         """Takes in what a run reported while nobody listened: its last report may still be unanswered."""
@@ -65,44 +68,51 @@ class FrontJudge:
 
     def see(self, record: RunRecord) -> None:
         """Takes in a run that has ended, and measures the margins once enough runs are complete."""
-        objectives = self._objectives(record)
-        if not record.complete or not record.feasible or objectives.final(record) is None:
+        self._limit = self._limit or record.time_limit
+        final = self._objectives.final(record)
+        if not (record.complete and record.feasible) or final is None:
             return
-        self._complete.append(record)
+        self._final.append(final)
         for point, early in self._early.items():
-            losses = objectives.early(record.curve, record.times, point / self._definition.num_points)
-            early += [] if losses is None else [losses]
-        if self._rungs is None and len(self._complete) >= self._pruning.min_trials:
-            self._decide(objectives)
+            early.append(self._objectives.early(record.curve, record.times, point / self._definition.num_points))
+        if self._rungs is None and len(self._final) >= self._min_trials:
+            self._measure()
 
-    def _decide(self, objectives: Objectives) -> None:
-        rungs = measure_margins(self._pruning, self._definition.num_points, objectives, self._complete)
+    def _measure(self) -> None:
+        num_points, num_trials = self._definition.num_points, len(self._final)
+        rungs = tuple(
+            RungMargins(point, point / num_points, measure_margins(early, self._final))
+            for point, early in self._early.items()
+        )
         self._rungs = _by_point(rungs)
-        num_trials = len(self._complete)
         self._study.set_user_attr(MARGINS, {"num_trials": num_trials, "rungs": margins_to_json(rungs)})
-        self._note(describe_margins(rungs, num_trials))
+        self._note(describe_margins(self._objectives, rungs, num_trials))
 
     def _at(self, point: int) -> float:
         return point / self._definition.num_points - STEP_TOLERANCE
 
-    def _is_behind(self, run: Run, point: int) -> bool:
+    def _is_hopeless(self, run: Run, point: int) -> bool:
         rung = (self._rungs or {}).get(point)
-        if rung is None or not rung.enabled:
+        own = rung and self._objectives.early(run.points, run.timing.seconds, rung.fraction)
+        if rung is None or own is None:
             return False
-        own = self._objectives(*self._complete[:1]).early(run.points, run.timing.seconds, rung.fraction)
-        return own is not None and any(rung.is_behind(own, other) for other in self._early[point])
+        return rung.is_hopeless(own, [other for other in self._early[point] if other is not None])
 
-    def _objectives(self, *first: RunRecord) -> Objectives:
-        """With the time limit that the first complete run has set, if one goes by it."""
-        limit = next((run.time_limit for run in (*self._complete[:1], *first)), 0.0)
-        return Objectives(self._definition.metric, self._definition.others, limit)
+    @property
+    def _objectives(self) -> Objectives:
+        """With the time limit that the first complete run has set, if a score goes by one."""
+        return Objectives(self._definition.metric, self._definition.others, self._limit)
 
 
-def _by_point(rungs: tuple[RungMargins, ...]) -> dict[int, RungMargins]:
+def _by_point(rungs: Sequence[RungMargins]) -> dict[int, RungMargins]:
     return {rung.point: rung for rung in rungs}
 
 
 def describe_kept(study: optuna.Study) -> str:
-    """What was decided about the rungs of a study; empty: nothing yet."""
+    """What was measured at the rungs of a study; empty: nothing yet."""
     kept: JsonDict | None = study.user_attrs.get(MARGINS)
-    return "" if kept is None else describe_margins(margins_from_json(kept["rungs"]), kept["num_trials"])
+    if kept is None:
+        return ""
+    about: JsonDict = study.user_attrs[DEFINITION]
+    objectives = Objectives(make_metric(about["metric"]), make_others(about.get("others", ()), about["metric"]))
+    return describe_margins(objectives, margins_from_json(kept["rungs"]), kept["num_trials"])

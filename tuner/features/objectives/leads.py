@@ -3,25 +3,28 @@
 An objective has an early value where one is known before the end: a metric of the curve has that of the part so far,
 and seconds have those of training so far. A lead at a rung may be lost by the end. How large a lead has to be is
 measured on the first complete runs: the margin of an objective is the lead at that rung which no more than `LOST_SHARE`
-of their pairs have had and lost.
+of their pairs have had and lost. Where early values say little, leads are lost and margins are wide, so that a rung
+needs no further condition.
+
+One run may be ahead by luck of its own, and with every complete run there is one more that may: it takes `NUM_AHEAD`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-import numpy as np
-
 from tuner.features.objectives.pareto_front import Losses
+from tuner.results.number_format import format_number, join_words
 from tuner.results.objective import SECONDS, STEP_TOLERANCE, Curve, Metric, Timing, make_metric
-from tuner.results.protocol import Pruning
 from tuner.results.records import Objective, RunRecord
-from tuner.results.statistics import spearman, spearman_bound
 from tuner.trial.messages import JsonDict
 
 LOST_SHARE = 0.05
 """Of the pairs of complete runs, how many may have lost a lead of more than the margin."""
+
+NUM_AHEAD = 2
+"""Complete runs that have to be ahead of another one for that to be pruned."""
 
 _LEAST_SECONDS = 1e-6
 """Below this two durations are the same; their logarithms need a number."""
@@ -60,12 +63,20 @@ class Objectives:
         return (-self.metric(curve, timing), *further)
 
     def final(self, run: RunRecord) -> Losses | None:
-        """What a complete run has come to."""
+        """What a complete run has come to; None where one of the values is not known."""
         values = run.objectives(self.others)
         if values is None:
             return None
         further = zip(values[1:], self.others, strict=True)
         return (-values[0], *(_seconds_loss(value) if one.name == SECONDS else -value for value, one in further))
+
+    def describe(self, margins: Sequence[float]) -> str:
+        """How large margins are, for people: `final score 3.2 and seconds 12 %`."""
+        names = [self.metric.name, *(one.name for one in self.others)]
+        return join_words(
+            f"{name} {math.expm1(margin):.0%}" if name == SECONDS else f"{name} {format_number(margin, 3)}"
+            for name, margin in zip(names, margins, strict=True)
+        )
 
 
 def _seconds_loss(seconds: float) -> float:
@@ -79,112 +90,77 @@ class RungMargins:
     Attributes:
         point: The evaluation, counted from 1.
         fraction: Its share of the step budget.
-        agreement: The lowest Spearman correlation of early and final values over the objectives; NaN: undefined.
-        bound: What the lowest is at least, at 90 % confidence.
-        margins: How large a lead has to be in each objective, in the unit of its loss.
-        enabled: Whether runs may be pruned there.
+        margins: How large a lead has to be in each objective, in the unit of its loss; empty: no run is pruned there.
     """
 
     point: int
     fraction: float
-    agreement: float
-    bound: float
-    margins: tuple[float, ...]
-    enabled: bool
+    margins: tuple[float, ...] = ()
 
-    def is_behind(self, own: Losses, other: Losses) -> bool:
-        """Whether the other is ahead in every objective, by more than the margin."""
+    def is_hopeless(self, own: Losses, others: Iterable[Losses]) -> bool:
+        """Whether enough others are ahead in every objective, by more than the margin."""
+        if not self.margins:
+            return False
+        return sum(self._is_behind(own, other) for other in others) >= NUM_AHEAD
+
+    def _is_behind(self, own: Losses, other: Losses) -> bool:
         return all(mine - theirs > margin for mine, theirs, margin in zip(own, other, self.margins, strict=True))
 
 
-def measure_margins(
-    pruning: Pruning, num_points: int, objectives: Objectives, complete: Sequence[RunRecord]
-) -> tuple[RungMargins, ...]:
-    """What the complete runs tell about each rung.
-
-    A rung is used where the ranks of early values agree with those of final ones in every objective, as
-    `tuner.results.protocol.decide_rungs` asks of the one score.
-    """
-    final = [losses for run in complete if (losses := objectives.final(run)) is not None]
-    found = []
-    for point in pruning.points(num_points):
-        fraction = point / num_points
-        early = [losses for run in complete if (losses := objectives.early(run.curve, run.times, fraction)) is not None]
-        if len(early) == len(final) >= 2:
-            found.append(_measured(pruning, (point, fraction), early, final))
-        else:  # somewhere a value is not known
-            found.append(RungMargins(point, fraction, math.nan, math.nan, (), enabled=False))
-    return tuple(found)
-
-
-def _measured(
-    pruning: Pruning, rung: tuple[int, float], early: Sequence[Losses], final: Sequence[Losses]
-) -> RungMargins:
-    columns = [*zip(zip(*early, strict=True), zip(*final, strict=True), strict=True)]
-    agreement = float(np.min([spearman(there, end) for there, end in columns]))  # NaN if one of them is
-    bound = float(np.min([spearman_bound(there, end) for there, end in columns]))
-    margins = tuple(lost_lead(there, end) for there, end in columns)
-    enabled = agreement >= pruning.min_rank_agreement and bound >= pruning.min_rank_bound
-    return RungMargins(*rung, agreement, bound, margins, enabled)
-
-
-def lost_lead(early: Sequence[float], final: Sequence[float], share: float = LOST_SHARE) -> float:
-    """The lead which no more than a share of all pairs has had early and lost by the end.
+def measure_margins(early: Sequence[Losses | None], final: Sequence[Losses]) -> tuple[float, ...]:
+    """How large a lead at a rung has to be in each objective, by the first complete runs.
 
     Args:
-        early: [N] losses at a rung.
-        final: [N] losses at the end.
-        share: Of the pairs.
+        early: What each of them had come to at the rung; None: that is not known.
+        final: What they came to in the end.
+
+    Returns:
+        None at all where a value is not known, or where all runs are alike in an objective: then nothing is known of
+        the leads that there may be.
     """
-    lost = [
-        abs(early[one] - early[other]) * ((early[one] - early[other]) * (final[one] - final[other]) < 0.0)
-        for one, other in combinations(range(len(early)), 2)
-    ]
-    return sorted(lost)[math.ceil((1.0 - share) * len(lost)) - 1]
+    known = [losses for losses in early if losses is not None]
+    if len(known) < len(final):
+        return ()
+    columns = [*zip(zip(*known, strict=True), zip(*final, strict=True), strict=True)]
+    if any(len(set(there)) == 1 for there, _ in columns):
+        return ()
+    return tuple(lost_lead(there, end) for there, end in columns)
+
+
+def lost_lead(early: Sequence[float], final: Sequence[float]) -> float:
+    """The lead which no more than `LOST_SHARE` of all pairs have had early and lost by the end.
+
+    Args:
+        early: [N] losses at a rung, N >= 2.
+        final: [N] losses at the end.
+    """
+    lost = []
+    for one, other in combinations(range(len(early)), 2):
+        lead = early[one] - early[other]
+        lost.append(abs(lead) if lead * (final[one] - final[other]) < 0.0 else 0.0)
+    return sorted(lost)[math.ceil((1.0 - LOST_SHARE) * len(lost)) - 1]
 
 
 def margins_to_json(rungs: Sequence[RungMargins]) -> list[JsonDict]:
-    """As they are kept with the study; what is undefined is null."""
-    return [
-        {
-            **vars(rung),
-            "margins": list(rung.margins),
-            **{name: None if math.isnan(value) else value for name, value in _shares(rung).items()},
-        }
-        for rung in rungs
-    ]
+    """As they are kept with the study."""
+    return [{**vars(rung), "margins": list(rung.margins)} for rung in rungs]
 
 
 def margins_from_json(entries: Sequence[JsonDict]) -> tuple[RungMargins, ...]:
     """Inverse of `margins_to_json`."""
     return tuple(
-        RungMargins(
-            **{
-                **entry,
-                "margins": tuple(entry["margins"]),
-                **{name: math.nan if entry[name] is None else entry[name] for name in ("agreement", "bound")},
-            }
-        )
+        RungMargins(int(entry["point"]), float(entry["fraction"]), tuple(map(float, entry["margins"])))
         for entry in entries
     )
 
 
-def _shares(rung: RungMargins) -> dict[str, float]:
-    return {"agreement": rung.agreement, "bound": rung.bound}
-
-
-def describe_margins(rungs: Sequence[RungMargins], num_trials: int) -> str:
-    """One sentence for the reader: where runs may be pruned, and why there."""
-    if not rungs:
-        return "No rung lies before the last evaluation, so no run can be pruned."
-    told = []
-    for rung in rungs:
-        number = "undefined" if math.isnan(rung.agreement) else f"{rung.agreement:.2f}"
-        number += "" if math.isnan(rung.bound) else f", at least {rung.bound:.2f}"
-        told.append(f"{'on' if rung.enabled else 'off'} at {rung.fraction:.0%} of the budget ({number})")
+def describe_margins(objectives: Objectives, rungs: Sequence[RungMargins], num_trials: int) -> str:
+    """One sentence for the reader: where runs may be pruned, and what it takes."""
+    on = [f"{rung.fraction:.0%} of the budget ({objectives.describe(rung.margins)})" for rung in rungs if rung.margins]
+    if not on:
+        return "No run can be pruned: at no rung are early values of all objectives known that differ between runs."
     return (
-        f"Pruning is {', '.join(told)}: a run ends there if another one is ahead in every objective by more than "
-        f"{1.0 - LOST_SHARE:.0%} of pairs of the first {num_trials} complete runs have had and lost by the end. In "
-        "brackets the lowest rank correlation over the objectives of values there with final ones, and what 90 % of "
-        "bootstrap samples reach."
+        f"A run is pruned at {join_words(on)} if {NUM_AHEAD} complete runs are ahead of it in every objective by more "
+        f"than the margin in brackets, a lead that {LOST_SHARE:.0%} of the pairs of the first {num_trials} complete "
+        "runs have lost by the end."
     )
