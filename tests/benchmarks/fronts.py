@@ -1,12 +1,16 @@
 # ruff: noqa: T201
 """What pruning costs and saves where there are two objectives, [mixed, seconds], on a recorded landscape.
 
-    python tests/benchmarks/fronts.py [PAIR [TRIALS [REPETITIONS [SAMPLER]]]]     (dqn-cartpole 40 100 tpe)
+    python tests/benchmarks/fronts.py [PAIR [TRIALS [REPETITIONS [SAMPLER]]]]     (dqn-cartpole 40 100 drawn)
 
-Each repetition is a pair of whole studies with the same seed, one with pruning as it is set and one with `pruner=none`:
-the engine and the stages are those of `tuner tune`, and only training is replayed (see `recorded.py`). The seconds of a
-run come of the recorded ones as its curve does: a regression over configurations, and how the seeds of the nearest one
-deviate from their mean. Within a run they are taken to grow evenly, but for chance of `UNEVEN`.
+Each repetition is a pair of studies with the same seed, one with pruning and one without. With `drawn` for SAMPLER both
+try the same configurations, drawn at random, and choose those that no other complete one beats on its one seed: a few
+minutes. With tpe or another name of `conf/sampler/` they are whole studies as `tuner tune` runs them, with
+`pruner=none` for the second.
+
+Training is replayed (see `recorded.py`). The seconds of a run come of the recorded ones as its curve does: a regression
+over configurations, and how the seeds of the nearest ones deviate from their mean. Within a run they are taken to grow
+evenly, but for chance of `UNEVEN`.
 
 Of a front the true values count: means over all that a configuration may score and take. The reference point of its
 hypervolume (Zitzler and Thiele 1999) is the worst of each objective over 1,000 random configurations, seconds on a
@@ -22,11 +26,12 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from optuna.pruners import BasePruner
 
 from tests.benchmarks.landscape import PAIRS, Landscape, path_of
 from tests.benchmarks.protocols import bare
@@ -35,14 +40,17 @@ from tuner.commands.study_from_config import define, search_parts
 from tuner.config.composition import compose, config_loader
 from tuner.executors.base import TrialBuilt, TrialEnded, TrialFunction, TrialReported, TrialStarted
 from tuner.features.objectives.facts import FRONT
-from tuner.features.objectives.pareto_front import front_of
+from tuner.features.objectives.leads import Objectives, RungMargins, measure_margins
+from tuner.features.objectives.pareto_front import Losses, front_of
 from tuner.features.population.random_points import sample
 from tuner.results.insights.effort import used_share
-from tuner.results.objective import Mixed
+from tuner.results.objective import Mixed, make_others
+from tuner.results.protocol import Pruning
 from tuner.results.records import CONFIRM, SCREEN, Scalar, StudySummary
 from tuner.results.statistics import bootstrap_interval
 from tuner.runs.config_checks import resolve
 from tuner.study import StudyDefinition, StudyRunner, StudyStore
+from tuner.study.sampling.sampler_factory import SamplerFactory
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 
 Array = NDArray[np.float64]
@@ -155,14 +163,19 @@ class Ended:
     later: float
 
 
+@cache
+def composed(typed: tuple[str, ...]) -> tuple[StudyDefinition, SamplerFactory, BasePruner]:
+    """The study that is typed so, its sampler and its pruner."""
+    config = compose(config_loader(), "tune", typed)
+    return bare(define(config, typed)), *search_parts(resolve(config))
+
+
 def run_study(landscape: Timed, typed: Sequence[str], seed: int) -> Ended:
     """One whole study of what is typed."""
-    config = compose(config_loader(), "tune", typed)
-    definition = replace(bare(define(config, typed)), seed=seed)
-    sampler, pruner = search_parts(resolve(config))
+    definition, sampler, pruner = composed(tuple(typed))
     executor = TimedExecutor(landscape)
     with tempfile.TemporaryDirectory() as folder, StudyStore("memory") as store, executor:
-        one = replace(definition, folder=Path(folder))
+        one = replace(definition, seed=seed, folder=Path(folder))
         summary = StudyRunner(one, store, executor, sampler, pruner).run()
     space = landscape.definition.space
 
@@ -179,6 +192,50 @@ def run_study(landscape: Timed, typed: Sequence[str], seed: int) -> Ended:
     )
 
 
+def drawn_pair(landscape: Timed, num_trials: int, seed: int) -> tuple[Ended, Ended]:
+    """The same random configurations with and without pruning, as `FrontJudge` has it, one after the other."""
+    rng, space = np.random.default_rng(seed), landscape.definition.space
+    pruning, num_points = Pruning(), landscape.definition.num_points
+    objectives = Objectives(Mixed(), make_others(("seconds",), "mixed"))
+    fractions = [point / num_points for point in pruning.points(num_points)]
+    early: list[list[Losses | None]] = [[] for _ in fractions]
+    final: list[Losses] = []
+    truths: list[list[tuple[float, float]]] = [[], []]
+    ends: list[Losses] = []
+    rungs: list[RungMargins] = []
+    steps = 0.0
+    while len(truths[1]) < num_trials:
+        point = space.draw(lambda _, kind: sample(kind, rng))
+        curve, seconds = with_steps(landscape.curve(point, seed)), landscape.seconds(point, seed)
+        if any(math.isnan(value) for _, value in curve):
+            continue
+        times = [(step, step * seconds * math.exp(rng.normal(0.0, UNEVEN) * (step < 1.0))) for step, _ in curve]
+        own = [objectives.early(curve, times, fraction) for fraction in fractions]
+        ends.append((-Mixed()(curve), math.log(seconds)))
+        truths[1].append(landscape.truth(point))
+        pruned = (
+            rung.fraction
+            for rung, mine, others in zip(rungs, own, early, strict=False)
+            if mine is not None and rung.is_hopeless(mine, [other for other in others if other is not None])
+        )
+        used = next(pruned, 1.0)
+        steps += used
+        if used == 1.0:
+            final.append(ends[-1])
+            truths[0].append(truths[1][-1])
+            for column, losses in zip(early, own, strict=True):
+                column.append(losses)
+        if not rungs and len(final) == pruning.min_trials:
+            measured = (measure_margins(column, final) for column in early)
+            rungs = [RungMargins(0, *both) for both in zip(fractions, measured, strict=True)]
+
+    def ended(losses: Sequence[Losses], known: Sequence[tuple[float, float]], done: float) -> Ended:
+        chosen = front_of(dict(enumerate(losses)))
+        return Ended(landscape.hypervolume([known[one] for one in chosen]), landscape.hypervolume(known), done, 0.0)
+
+    return ended(final, truths[0], steps), ended(ends, truths[1], float(num_trials))
+
+
 def _shares(summary: StudySummary, stage: str) -> Iterator[float]:
     return (used_share(run) for run in summary.stage(stage))
 
@@ -189,21 +246,24 @@ def interval(values: Sequence[float]) -> str:
     return f"{np.mean(values):.4f} [{low:.4f}, {high:.4f}]"
 
 
-def main(pair: str = "dqn-cartpole", trials: str = "40", repetitions: str = "100", sampler: str = "tpe") -> None:
+def main(pair: str = "dqn-cartpole", trials: str = "40", repetitions: str = "100", sampler: str = "drawn") -> None:
     """Repeats and prints, as it goes."""
     os.fsync = lambda descriptor: None  # no power cut is measured here
     typed = [*PAIRS[pair], "tracker=jsonl", "study.metric=[mixed,seconds]", f"study.num_trials={trials}"]
-    typed += [f"sampler={sampler}"]
-    definition = bare(define(compose(config_loader(), "tune", typed), typed))
-    landscape = Timed(Landscape.read(path_of(pair)), definition)
+    typed += ["study.num_test_seeds=1"]
+    landscape = Timed(Landscape.read(path_of(pair)), composed(tuple(typed))[0])
     found: dict[str, list[float]] = {"front": [], "screened": [], "steps of screening": [], "steps before the test": []}
     for seed in range(int(repetitions)):
-        pruned, whole = (run_study(landscape, [*typed, *more], seed) for more in ((), ("pruner=none",)))
+        if sampler == "drawn":
+            pruned, whole = drawn_pair(landscape, int(trials), seed)
+        else:
+            several = ([*typed, f"sampler={sampler}", *more] for more in ((), ("pruner=none",)))
+            pruned, whole = (run_study(landscape, one, seed) for one in several)
         found["front"].append(pruned.front / whole.front)
         found["screened"].append(pruned.screened / whole.screened)
         found["steps of screening"].append(pruned.steps / whole.steps)
         found["steps before the test"].append((pruned.steps + pruned.later) / (whole.steps + whole.later))
-        if (seed + 1) % 5 == 0:
+        if (seed + 1) % 10 == 0:
             told = "  ".join(f"{name} {interval(values)}" for name, values in found.items())
             print(f"{pair} {sampler}, {trials} trials, {seed + 1} studies: {told}", flush=True)
 

@@ -60,6 +60,7 @@ HOMES = {
         "tuner/features/*/range_search.py",
         "tuner/features/*/pairs.py",
         "tuner/features/*/study.py",
+        "tuner/features/*/front_judge.py",
         "tuner/features/population/",
     ),
     "sqlalchemy": ("tuner/study/",),

@@ -112,6 +112,7 @@ class InStudy:
             runs may be.
         judge: Who ends runs of the screening stage early in place of Optuna's pruner, given who is told notes.
         why_pruned: What was decided about that in a study, as a sentence; empty: nothing.
+        used_where: When a rung is used, as the plan has it, behind "of a run, used"; empty: as Optuna's pruners are.
         best_jobs: The best of the good jobs of a sweep by number, given the losses of each; none: the first by losses.
         prepare: Measures what scores rest on, before the first trial, and keeps it with the first stage.
         rescale: To what the parts of runs are scored by, as kept with the first stage; None: runs have no parts.
@@ -136,6 +137,7 @@ class InStudy:
     unpruned: Callable[[JsonDict], str] = nothing
     judge: Callable[[StudyDefinition, optuna.Study, Callable[[str], object]], ScreenJudge | None] = nothing
     why_pruned: Callable[[optuna.Study], str] = nothing
+    used_where: Callable[[StudyDefinition], str] = nothing
     best_jobs: Callable[[Mapping[int, tuple[float, ...]]], Collection[int]] = nothing
     prepare: Callable[[StudyDefinition, optuna.Study, Probe], object] = nothing
     rescale: Callable[[optuna.Study], Rescale | None] = nothing

@@ -12,6 +12,7 @@ from tuner.features import FEATURES
 WORDS = {
     "ablation": r"ablat",
     "interactions": r"interaction",
+    "constraints": r"(?<!trial\.)(?<!keras\.)\bconstraints\b",
     "objectives": r"\b(the|a|its|each|of) fronts?\b(?! of)|\bfront[-_]|_front\b|\.front\b|front_?(member|selection)"
     r"|pareto|unbeaten|several objectives",
     "environments": r"of several environments|(summary|definition|study)\.environments\b"
@@ -20,14 +21,20 @@ WORDS = {
 }
 """By feature: what names it in the source.
 
-That a run has a value of each objective, that it may have parts (each in an environment), and that it may go on from
-another run is the engine's, as Optuna, registries and folders have it; features say what is made of that.
+That a run has a value of each objective, that a trial may be infeasible, that it may have parts (each in an
+environment), and that it may go on from another run is the engine's, as Optuna, registries and folders have it;
+features say what is made of that.
 """
 
 LIST = "tuner/features/__init__.py"
 NAMED_IN = {
     "ablation": {LIST: "the list of features"},
     "interactions": {LIST: "the list of features"},
+    "constraints": {
+        LIST: "the list of features",
+        "tuner/checking/section_types.py": "a key of the group study is a field of its class",
+        "tuner/results/protocol.py": "the engine holds what is typed, and does not read it",
+    },
     "objectives": {
         "tuner/features/environments/joining.py": "there is one score over environments: refused",
         "tuner/features/population/evolution.py": "members are compared by one score: refused",
@@ -72,6 +79,7 @@ def test_few_files_outside_its_package_name_a_feature(feature: str) -> None:
     [
         ("ablation", "from tuner.features.ablation.facts import ABLATION"),
         ("interactions", "summary.interactions"),
+        ("constraints", "if settings.constraints:"),
         ("objectives", "if summary.front:"),
         ("objectives", "choose_front(confirmed)"),
         ("environments", "if definition.environments:"),

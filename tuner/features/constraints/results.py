@@ -12,7 +12,7 @@ from tuner.results.findings import Finding, Verdict
 from tuner.results.number_format import format_number, join_words
 from tuner.results.objective import SECONDS
 from tuner.results.protocol import StudySettings
-from tuner.results.records import SCREEN, TEST, RunRecord, Scalar, StudySummary
+from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, Scalar, StudySummary
 
 
 def _check(settings: StudySettings) -> None:
@@ -57,12 +57,16 @@ def _feasible(own: Feasibility, run: RunRecord) -> Scalar:
 
 
 def _verdict(summary: StudySummary) -> Verdict | None:
-    """That no trial is feasible, where none is."""
-    constraints, complete = _of(summary), [run for run in summary.stage(SCREEN) if run.complete]
-    own = Feasibility(constraints)
-    if not constraints or not complete or any(not own.violated([run]) for run in complete):
+    """That no configuration is feasible, where none is by the latest stage of those that choose."""
+    own = Feasibility(_of(summary))
+    if not own.constraints or summary.winner_label is not None:
         return None
-    return Verdict(Finding.NONE_FEASIBLE, f"{own.none_feasible(complete, complete)}. Nothing is chosen.")
+    for stages in ((CONFIRM,), (RACE, SCREEN), (SCREEN,)):  # as far as it has come
+        runs = [run for stage in stages for run in summary.stage(stage) if run.complete]
+        first = {run.label: run for run in summary.stage(stages[0]) if run.complete}
+        if first and all(own.violated([run for run in runs if run.label == label]) for label in first):
+            return Verdict(Finding.NONE_FEASIBLE, f"{own.none_feasible([*first.values()], runs)}. Nothing is chosen.")
+    return None
 
 
 def _preface(summary: StudySummary) -> list[str]:
@@ -90,12 +94,13 @@ def _tested(summary: StudySummary, label: str) -> str:
 
 def _warnings(summary: StudySummary) -> list[str]:
     """Of the winner and the default configuration, what the test seeds show that they do not hold."""
-    told = []
-    for label, name in ((summary.winner_label, "it"), (summary.default_label, "the default configuration")):
+    own, told = Feasibility(_of(summary)), []
+    names = {summary.default_label: "the default configuration", summary.winner_label: "it"}
+    for label, name in reversed(names.items()):
         runs = [] if label is None else [run for run in summary.stage(TEST, label) if run.complete]
-        violated = Feasibility(_of(summary)).violated(runs) if runs else []
-        if violated and (label != summary.default_label or label != summary.winner_label or name == "it"):
-            told.append(f"On test seeds {name} is not feasible: {join_words(violated)}.")
+        if runs and (violated := own.violated(runs)):
+            no_choice = "" if name == "it" else ", so it is no alternative"
+            told.append(f"On test seeds {name} is not feasible ({join_words(violated)}){no_choice}.")
     return told
 
 

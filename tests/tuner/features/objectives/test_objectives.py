@@ -221,7 +221,10 @@ def test_a_list_of_metrics_is_tuned_and_every_member_of_the_front_can_be_trained
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["pruner=asha"], "pruner=asha goes by one score"),
+        (
+            ["pruner=asha"],
+            "pruner=asha goes by one score, and study.metric names several objectives; leave it out, and",
+        ),
         (["study.num_race_seeds=2"], "study.num_race_seeds=2 goes by one score"),
         (["sampler=cmaes"], "CmaEsSampler knows one objective only"),
         (["study.metric=[seconds,final]"], "seconds cannot be the first objective"),
