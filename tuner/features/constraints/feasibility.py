@@ -86,7 +86,7 @@ def standing(constraint: Constraint, runs: Iterable[RunRecord]) -> tuple[Estimat
     holds = constraint.holds(fmean(values))
     ends = [end for end in (found.low, found.high) if end is not None]
     sure = not ends or all(constraint.holds(end) == holds for end in ends)
-    told = ("holds" if holds else "does not hold") if sure else "is not certain, as the interval holds the limit"
+    told = ("holds" if holds else "does not hold") if sure else "not certain, as the interval reaches over it"
     return found, told
 
 

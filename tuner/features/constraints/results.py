@@ -88,7 +88,7 @@ def _tested(summary: StudySummary, label: str) -> str:
         found = standing(one, summary.stage(TEST, label))
         if found is not None:
             value, holds = found
-            told.append(f"{one.name} {value} against {one.comparison} {format_number(one.limit)} {holds}")
+            told.append(f"{one.name} {value} against {one.comparison} {format_number(one.limit)}: {holds}")
     return "; ".join(told)
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.tuner.studies import ControllerDied, FakeExecutor, Script, asha, run_study
+from tests.tuner.studies import ControllerDied, FakeExecutor, Script, asha, definition, run_study
 from tests.tuner.study_records import Notes, scores, stored
+from tuner.executors.base import Seats
 from tuner.features.objectives.facts import FRONT
 from tuner.features.objectives.front_judge import MARGINS
 from tuner.features.objectives.leads import (
@@ -23,6 +24,7 @@ from tuner.features.objectives.leads import (
 from tuner.results.objective import Final, SecondsTo
 from tuner.results.protocol import Pruning
 from tuner.results.records import Objective, StudySummary
+from tuner.study.plan import describe_plan
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 
 SECONDS = Objective("seconds", "seconds of a run")
@@ -94,7 +96,7 @@ def test_margins_are_kept_and_told() -> None:
 
 RUNS = ((10, 40), (8, 30), (6, 20), (4, 10), (5, 50), (9, 50), (3, 5), (7.5, 35), (5, 31), (4.5, 32))
 PRUNED = {4, 9}
-"""10 in 40, 8 in 30 and 6 in 20 are ahead of 5 in 50; the last two are ahead of 5 in 31, and all three of 4.5 in 32."""
+"""10 in 40, 8 in 30 and 6 in 20 are ahead of 5 in 50; the last two are ahead of 5 in 31, and these three of 4.5 in 32."""
 SEVERAL: dict[str, Any] = {"metric": "final", "others": ("seconds",), "num_trials": 10, "num_candidates": 2}
 
 
@@ -125,6 +127,13 @@ def test_runs_that_three_others_are_ahead_of_end_at_the_rung(tmp_path: Path) -> 
     assert any(text.startswith("A run is pruned at 33%") for text in summary.notes)
     assert FRONT.of(summary)
     assert [trial.values for trial in stored(tmp_path).trials if trial.number in PRUNED] == [None, None]
+
+
+def test_the_plan_says_when_a_rung_is_used(tmp_path: Path) -> None:
+    several = definition(tmp_path, **{**SEVERAL, "pruning": Pruning(rungs=(1 / 3,), min_trials=4)})
+    assert "after 3/9 of a run, used for runs that 3 others are ahead of in all objectives by more than chance, as" in (
+        " ".join(describe_plan(several, Seats(1), None).split())
+    )
 
 
 def test_nothing_is_pruned_without_a_pruner(tmp_path: Path) -> None:
