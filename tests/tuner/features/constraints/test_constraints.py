@@ -206,13 +206,14 @@ def test_samplers_are_told_by_set_constraint(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [TPESampler, NSGAIISampler])
 def test_a_sampler_that_knows_constraints_keeps_to_them(tmp_path: Path, kind: Any) -> None:
-    """Of a range with a sixteenth feasible, where scores pull the other way."""
+    """One of five batch sizes is feasible."""
     few = {"n_startup_trials": 10} if kind is TPESampler else {"population_size": 10}
     with StudyStore(journal(tmp_path)) as store:
         made = definition(tmp_path, **{**SMALL, "num_trials": 40, "constraints": ("seconds<2",), "num_test_seeds": 1})
         summary = StudyRunner(made, store, FakeExecutor(1, timed), partial(kind, **few)).run()
     feasible = [one.feasible for one in summary.stage("screen")]
-    assert sum(feasible[20:]) > 10 > 5 * sum(feasible[:10]) / 2
+    assert sum(feasible[:10]) < 5
+    assert sum(feasible[20:]) > 10
 
 
 def test_failed_runs_are_told_what_they_have_shown(tmp_path: Path) -> None:
