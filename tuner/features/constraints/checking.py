@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tuner.checking.features import InChecking
-from tuner.features.constraints.limits import KEY
+from tuner.features.constraints.inequalities import KEY
 
 _BARE: Final = re.compile(r"[^\s'\"\[\],]*[<>][^\s'\"\[\],]*")
 """A constraint without quotation marks, which Hydra asks for where a text has a < or >."""

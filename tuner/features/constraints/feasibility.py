@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from tuner.features.constraints.limits import KEY, Constraint
+from tuner.features.constraints.inequalities import KEY, Constraint
 from tuner.results.findings import Estimate, estimate
 from tuner.results.number_format import counted, join_words
 from tuner.results.records import RunRecord

@@ -6,7 +6,7 @@ from functools import partial
 from tuner.errors import UserError
 from tuner.features.constraints.facts import CONSTRAINTS
 from tuner.features.constraints.feasibility import Feasibility, describe_counts, standing, value_of
-from tuner.features.constraints.limits import KEY, Constraint, is_of_curve, parse_constraints
+from tuner.features.constraints.inequalities import KEY, Constraint, is_of_curve, parse_constraints
 from tuner.results.features import InResults, RunColumn, ShownIn, chosen
 from tuner.results.findings import Finding, Verdict
 from tuner.results.number_format import format_number, join_words

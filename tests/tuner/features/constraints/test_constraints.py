@@ -27,7 +27,7 @@ from tests.tuner.study_records import scores, stored
 from tuner.errors import UserError
 from tuner.features.constraints.facts import CONSTRAINTS
 from tuner.features.constraints.feasibility import Feasibility, standing
-from tuner.features.constraints.limits import Constraint, parse_constraint, parse_constraints
+from tuner.features.constraints.inequalities import Constraint, parse_constraint, parse_constraints
 from tuner.features.constraints.study import FeasiblePruner
 from tuner.features.objectives.facts import FRONT
 from tuner.results.columns import rows
