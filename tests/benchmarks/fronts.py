@@ -226,7 +226,7 @@ def drawn_pair(landscape: Timed, num_trials: int, seed: int) -> tuple[Ended, End
             for column, losses in zip(early, own, strict=True):
                 column.append(losses)
         if not rungs and len(final) == pruning.min_trials:
-            measured = (measure_margins(column, final) for column in early)
+            measured = (measure_margins(pruning, column, final) for column in early)
             rungs = [RungMargins(0, *both) for both in zip(fractions, measured, strict=True)]
 
     def ended(losses: Sequence[Losses], known: Sequence[tuple[float, float]], done: float) -> Ended:

@@ -41,8 +41,8 @@ class FrontJudge:
         self._definition = definition
         self._study = study
         self._note = note
-        self._min_trials = definition.settings.pruning.min_trials
-        self._points = definition.settings.pruning.points(definition.num_points)
+        self._pruning = definition.settings.pruning
+        self._points = self._pruning.points(definition.num_points)
         self._final: list[Losses] = []
         self._early: dict[int, list[Losses | None]] = {point: [] for point in self._points}
         self._rungs: dict[int, RungMargins] | None = None
@@ -75,13 +75,13 @@ class FrontJudge:
         self._final.append(final)
         for point, early in self._early.items():
             early.append(self._objectives.early(record.curve, record.times, point / self._definition.num_points))
-        if self._rungs is None and len(self._final) >= self._min_trials:
+        if self._rungs is None and len(self._final) >= self._pruning.min_trials:
             self._measure()
 
     def _measure(self) -> None:
         num_points, num_trials = self._definition.num_points, len(self._final)
         rungs = tuple(
-            RungMargins(point, point / num_points, measure_margins(early, self._final))
+            RungMargins(point, point / num_points, measure_margins(self._pruning, early, self._final))
             for point, early in self._early.items()
         )
         self._rungs = _by_point(rungs)
@@ -93,10 +93,11 @@ class FrontJudge:
 
     def _is_hopeless(self, run: Run, point: int) -> bool:
         rung = (self._rungs or {}).get(point)
-        own = rung and self._objectives.early(run.points, run.timing.seconds, rung.fraction)
-        if rung is None or own is None:
+        if rung is None:
             return False
-        return rung.is_hopeless(own, [other for other in self._early[point] if other is not None])
+        own = self._objectives.early(run.points, run.timing.seconds, rung.fraction)
+        known = [other for other in self._early[point] if other is not None]
+        return own is not None and rung.is_hopeless(own, known)
 
     @property
     def _objectives(self) -> Objectives:

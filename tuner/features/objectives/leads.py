@@ -3,8 +3,7 @@
 An objective has an early value where one is known before the end: a metric of the curve has that of the part so far,
 and seconds have those of training so far. A lead at a rung may be lost by the end. How large a lead has to be is
 measured on the first complete runs: the margin of an objective is the lead at that rung which no more than `LOST_SHARE`
-of their pairs have had and lost. Where early values say little, leads are lost and margins are wide, so that a rung
-needs no further condition.
+of their pairs have had and lost. As with one objective, a rung is used only where early ranks agree with final ones.
 
 One run may be ahead by luck of its own, and with every complete run there is one more that may: it takes `NUM_AHEAD`.
 """
@@ -17,7 +16,9 @@ from itertools import combinations
 from tuner.features.objectives.pareto_front import Losses
 from tuner.results.number_format import format_number, join_words
 from tuner.results.objective import SECONDS, STEP_TOLERANCE, Curve, Metric, Timing, make_metric
+from tuner.results.protocol import Pruning
 from tuner.results.records import Objective, RunRecord
+from tuner.results.statistics import spearman, spearman_bound
 from tuner.trial.messages import JsonDict
 
 LOST_SHARE = 0.1
@@ -107,24 +108,30 @@ class RungMargins:
         return all(mine - theirs > margin for mine, theirs, margin in zip(own, other, self.margins, strict=True))
 
 
-def measure_margins(early: Sequence[Losses | None], final: Sequence[Losses]) -> tuple[float, ...]:
+def measure_margins(pruning: Pruning, early: Sequence[Losses | None], final: Sequence[Losses]) -> tuple[float, ...]:
     """How large a lead at a rung has to be in each objective, by the first complete runs.
 
     Args:
-        early: What each of them had come to at the rung; None: that is not known.
+        pruning: How far ranks have to agree.
+        early: What each of the runs had come to at the rung; None: that is not known.
         final: What they came to in the end.
 
     Returns:
-        None at all where a value is not known, or where all runs are alike in an objective: then nothing is known of
-        the leads that there may be.
+        None at all where a value is not known, or where ranks do not agree in one of the objectives.
     """
     known = [losses for losses in early if losses is not None]
     if len(known) < len(final):
         return ()
     columns = [*zip(zip(*known, strict=True), zip(*final, strict=True), strict=True)]
-    if any(len(set(there)) == 1 for there, _ in columns):
+    if not all(_agree(pruning, there, end) for there, end in columns):
         return ()
     return tuple(lost_lead(there, end) for there, end in columns)
+
+
+def _agree(pruning: Pruning, early: Sequence[float], final: Sequence[float]) -> bool:
+    """As `tuner.results.protocol.decide_rungs` asks of the one score; never where all are alike."""
+    agrees = spearman(early, final) >= pruning.min_rank_agreement
+    return agrees and spearman_bound(early, final) >= pruning.min_rank_bound
 
 
 def lost_lead(early: Sequence[float], final: Sequence[float]) -> float:
@@ -158,7 +165,7 @@ def describe_margins(objectives: Objectives, rungs: Sequence[RungMargins], num_t
     """One sentence for the reader: where runs may be pruned, and what it takes."""
     on = [f"{rung.fraction:.0%} of the budget ({objectives.describe(rung.margins)})" for rung in rungs if rung.margins]
     if not on:
-        return "No run can be pruned: at no rung are early values of all objectives known that differ between runs."
+        return "No run can be pruned: at no rung do early values of all objectives agree in rank with final ones."
     return (
         f"A run is pruned at {join_words(on)} if {NUM_AHEAD} complete runs are ahead of it in every objective by more "
         f"than the margin in brackets, a lead that {LOST_SHARE:.0%} of the pairs of the first {num_trials} complete "

@@ -63,12 +63,14 @@ def test_the_margin_is_a_lead_that_hardly_any_pair_has_lost(
     assert lost_lead(early, final) == lead
 
 
-def test_margins_are_measured_where_all_values_are_known_and_differ() -> None:
+def test_margins_are_measured_where_all_values_are_known_and_ranks_agree() -> None:
     early = [(1.0, 5.0), (2.0, 4.0), (4.0, 3.0)]
     final = [(2.0, 5.0), (1.0, 4.0), (4.0, 3.0)]
-    assert measure_margins(early, final) == (1.0, 0.0)
-    assert measure_margins([*early[:2], None], final) == ()
-    assert measure_margins([(1.0, five) for five in (5.0, 4.0, 3.0)], final) == ()
+    few = Pruning(min_rank_agreement=0.4, min_rank_bound=-1.0)  # of the first values the ranks agree by 0.5
+    assert measure_margins(few, early, final) == (1.0, 0.0)
+    assert measure_margins(replace(few, min_rank_agreement=0.6), early, final) == ()
+    assert measure_margins(few, [*early[:2], None], final) == ()
+    assert measure_margins(replace(few, min_rank_agreement=-1.0), [(1.0, five) for _, five in early], final) == ()
 
 
 def test_a_run_is_hopeless_if_three_are_ahead_in_all_objectives_by_more_than_the_margin() -> None:
@@ -145,7 +147,7 @@ def test_nothing_is_pruned_without_a_pruner(tmp_path: Path) -> None:
 def test_infeasible_runs_end_no_other_one(tmp_path: Path) -> None:
     """Of those with less than 6 none is ahead of 5 in 50, and one of 4.5 in 32."""
     summary = pruned_study(
-        tmp_path, constraints=("eval/mean_return<6",), pruning=Pruning(rungs=(1 / 3,), min_trials=3), num_candidates=1
+        tmp_path, constraints=("eval/mean_return<6",), pruning=Pruning((1 / 3,), 3, 0.6, -1.0), num_candidates=1
     )
     feasible = {one.number for one in summary.stage("screen") if one.feasible}
     assert feasible == {3, 4, 6, 8, 9}
