@@ -24,7 +24,7 @@ from tuner.trial.messages import JsonDict
 LOST_SHARE = 0.1
 """Of the pairs of complete runs, how many may have lost a lead of more than the margin."""
 
-NUM_AHEAD = 3
+NUM_AHEAD = 2
 """Complete runs that have to be ahead of another one for that to be pruned."""
 
 _LEAST_SECONDS = 1e-6
