@@ -98,7 +98,7 @@ def test_margins_are_kept_and_told() -> None:
 
 RUNS = ((10, 40), (8, 30), (6, 20), (4, 10), (5, 50), (9, 50), (3, 5), (7.5, 35), (5, 31), (4.5, 32))
 PRUNED = {4, 8, 9}
-"""10 in 40, 8 in 30 and 6 in 20 are ahead of 5 in 50; the last two of 5 in 31 and of 4.5 in 32; of the others one is."""
+"""10 in 40, 8 in 30 and 6 in 20 are ahead of 5 in 50; the last two of 5 in 31 and of 4.5 in 32; else at most one."""
 SEVERAL: dict[str, Any] = {"metric": "final", "others": ("seconds",), "num_trials": 10, "num_candidates": 2}
 
 
