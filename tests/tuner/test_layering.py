@@ -65,6 +65,7 @@ HOMES = {
         "tuner/features/*/coordinates.py",
         "tuner/features/*/allocation_registry.py",
         "tuner/features/*/study.py",
+        "tuner/features/*/front_judge.py",
         "tuner/features/population/",
     ),
     "sqlalchemy": ("tuner/study/",),

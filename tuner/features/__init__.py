@@ -13,6 +13,7 @@ FEATURES: Final = (
     "ablation",
     "coverage",
     "interactions",
+    "constraints",
     "objectives",
     "environments",
     "population",

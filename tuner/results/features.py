@@ -7,7 +7,7 @@ from typing import Any
 
 from tuner.features import nothing, parts
 from tuner.results.findings import Estimate, Verdict
-from tuner.results.protocol import Decider, Search
+from tuner.results.protocol import Decider, Search, StudySettings
 from tuner.results.records import LATER_STAGES, SCREEN, Fact, RunRecord, Scalar, StudySummary
 from tuner.trial.messages import JsonDict
 
@@ -98,6 +98,7 @@ class InResults:
         preface: Sentences before the details of any verdict.
         sentences: Among the details of the verdict on the winner.
         warnings: Sentences behind that of the verdict on the winner.
+        kept_metrics: Names of the metrics that runs log whose last values are kept, among the scores of a run.
         choice: What a study has chosen, where that is not one winner.
         verdict: In place of that on a winner, where the study is of another kind.
         special: What a study is that has no one winner for one environment by one score, in words; empty: it has one.
@@ -115,6 +116,7 @@ class InResults:
     preface: Callable[[StudySummary], Iterable[str]] = nothing
     sentences: Callable[[StudySummary], Iterable[str]] = nothing
     warnings: Callable[[StudySummary], Iterable[str]] = nothing
+    kept_metrics: Callable[[StudySettings], Iterable[str]] = nothing
     choice: Callable[[StudySummary], Choice | None] = nothing
     verdict: Callable[[StudySummary], Verdict | None] = nothing
     special: Callable[[StudySummary], str] = nothing
@@ -148,6 +150,11 @@ def all_facts() -> Iterator[Fact[Any]]:
 def stages_behind() -> tuple[str, ...]:
     """The stages behind a study, of all features."""
     return tuple(stage for part in parts(InResults) for stage in part.stages)
+
+
+def kept_metrics(settings: StudySettings) -> tuple[str, ...]:
+    """The metrics that runs log whose last values are kept."""
+    return tuple(dict.fromkeys(name for part in parts(InResults) for name in part.kept_metrics(settings)))
 
 
 def chosen(summary: StudySummary) -> Choice:

@@ -204,7 +204,7 @@ def _without_result(summary: StudySummary) -> Verdict:
 def _without_test(summary: StudySummary, unfinished: int) -> Verdict:
     """There are scores, but none that may be shown as a result."""
     best = max(
-        (run for run in summary.stage(summary.first_stage) if run.complete),
+        (run for run in summary.stage(summary.first_stage) if run.complete and run.feasible),
         key=lambda run: run.score or 0.0,
         default=None,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tuner.errors import UserError
+from tuner.results.features import kept_metrics
 from tuner.results.number_format import describe_subject, join_words
 from tuner.results.objective import SECONDS, Metric, make_metric, make_others, missing_points
 from tuner.results.protocol import Decider, Search, StagePlan, StudySettings, plan_stages
@@ -144,6 +145,16 @@ class StudyDefinition:
         """Whether an objective goes by seconds of training until a point of the curve."""
         names = [name for name in (self.settings.first_metric, *self.settings.others) if name != SECONDS]
         return any(make_metric(name).timed for name in names)
+
+    @property
+    def keeps_times(self) -> bool:
+        """Whether it is kept of a run when the points of its curve were reached."""
+        return self.timed or SECONDS in self.settings.others
+
+    @property
+    def kept_metrics(self) -> tuple[str, ...]:
+        """The metrics that runs log whose last values are kept with their ends."""
+        return kept_metrics(self.settings)
 
     @property
     def others(self) -> tuple[Objective, ...]:

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Protocol
 
 import optuna
+from optuna.pruners import BasePruner
+from optuna.trial import FrozenTrial
 
 from tuner.features import nothing, parts
 from tuner.results.objective import Rescale, as_it_is
 from tuner.results.records import SCREEN, Descent, RunRecord
 from tuner.study.definition import Candidate, StudyDefinition
-from tuner.study.dispatch import Stage
+from tuner.study.dispatch import Judge, Stage
 from tuner.study.run_registry import Run, RunRegistry
 from tuner.study.study_errors import StudyError
 from tuner.study.watching.study_listener import StudyListener
@@ -35,6 +37,13 @@ class Selection(Protocol):
 
     def kept(self, winners: Sequence[RunRecord]) -> Mapping[str, object]:
         """What the storage keeps of the choice besides the winner."""
+
+
+class ScreenJudge(Judge, Protocol):
+    """Ends runs of the screening stage early."""
+
+    def see(self, record: RunRecord) -> None:
+        """Takes in a run that has ended."""
 
 
 class Studies(Protocol):
@@ -79,6 +88,18 @@ def _as_it_was(about: RunInfo, descent: Descent | None, run: Run | RunRecord) ->
     return about
 
 
+def _all(
+    definition: StudyDefinition, candidates: tuple[RunRecord, ...], runs: Sequence[RunRecord]
+) -> tuple[RunRecord, ...]:
+    del definition, runs
+    return candidates
+
+
+def _the_same(definition: StudyDefinition, pruner: BasePruner) -> BasePruner:
+    del definition
+    return pruner
+
+
 @dataclass(frozen=True)
 class InStudy:
     """What a feature changes in a study, and what it works out from its trials.
@@ -88,9 +109,16 @@ class InStudy:
             sweep, its space as `Space.describe` gives it, and whether higher values of the first objective are better.
         seen: Facts by key, for any summary, given the first stage, all studies of the storage and the folder.
         selection: Who goes on, where it is not who has the best score.
+        eligible: Of configurations, given by their screening runs, those that may be chosen by their runs so far, in
+            the same order; a `StudyError` where none may.
+        before_end: Called with each trial of the first stage that is about to be closed, with all that is kept of it.
+        pruner: Optuna's pruner, as it is asked.
         undecided: What the storage keeps of a choice by key, as it is while more trials may bring another.
         unpruned: Why no run of a study is pruned, as a sentence, given what the storage keeps as its definition; empty:
             runs may be.
+        judge: Who ends runs of the screening stage early in place of Optuna's pruner, given who is told notes.
+        why_pruned: What was decided about that in a study, as a sentence; empty: nothing.
+        used_where: When a rung is used, as the plan has it, behind "of a run, used"; empty: as Optuna's pruners are.
         best_jobs: The best of the good jobs of a sweep by number, given the losses of each; none: the first by losses.
         prepare: Measures what scores rest on, before the first trial, and keeps it with the first stage.
         rescale: To what the parts of runs are scored by, as kept with the first stage; None: runs have no parts.
@@ -110,8 +138,14 @@ class InStudy:
     worked_out: Callable[[optuna.Study, JsonDict, bool], Mapping[str, object]] = nothing
     seen: Callable[[optuna.Study, Studies, Path], Mapping[str, object]] = nothing
     selection: Callable[[StudyDefinition], Selection | None] = nothing
+    eligible: Callable[[StudyDefinition, tuple[RunRecord, ...], Sequence[RunRecord]], tuple[RunRecord, ...]] = _all
+    before_end: Callable[[StudyDefinition, optuna.Study, FrozenTrial], object] = nothing
+    pruner: Callable[[StudyDefinition, BasePruner], BasePruner] = _the_same
     undecided: Mapping[str, object] = field(default_factory=dict)
     unpruned: Callable[[JsonDict], str] = nothing
+    judge: Callable[[StudyDefinition, optuna.Study, Callable[[str], object]], ScreenJudge | None] = nothing
+    why_pruned: Callable[[optuna.Study], str] = nothing
+    used_where: Callable[[StudyDefinition], str] = nothing
     best_jobs: Callable[[Mapping[int, tuple[float, ...]]], Collection[int]] = nothing
     prepare: Callable[[StudyDefinition, optuna.Study, Probe], object] = nothing
     rescale: Callable[[optuna.Study], Rescale | None] = nothing

@@ -145,7 +145,9 @@ def _pruning_row(points: Sequence[int], definition: StudyDefinition) -> tuple[st
         return "pruning", "no run is pruned"
     rungs = join_words(f"{point}/{definition.num_points}" for point in points)
     num_trials = definition.settings.pruning.min_trials
-    return "rungs", f"after {rungs} of a run, used if ranks there agree with final ones in the first {num_trials} runs"
+    where = next(filter(None, (part.used_where(definition) for part in parts(InStudy))), "")
+    where = where or f"if ranks there agree with final ones in the first {num_trials} runs"
+    return "rungs", f"after {rungs} of a run, used {where}"
 
 
 def _cost_row(

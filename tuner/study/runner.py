@@ -33,7 +33,7 @@ from tuner.results.selection import (
 from tuner.study.budget import Allowance
 from tuner.study.control import Interrupts, archive, sole_controller
 from tuner.study.definition import Candidate, StudyDefinition
-from tuner.study.dispatch import Dispatcher, Stage
+from tuner.study.dispatch import Dispatcher, Judge, Stage
 from tuner.study.end_rules import TrialEndRules
 from tuner.study.features import Bench, InStudy, Selection, check_definition, rescale_of, why_unpruned
 from tuner.study.guard import further_trials
@@ -79,6 +79,8 @@ class StudyRunner:
         self._executor = executor
         self._make_sampler = make_sampler
         self._pruner = NopPruner() if pruner is None or why_unpruned(describe(definition)) else pruner
+        for part in parts(InStudy):
+            self._pruner = part.pruner(definition, self._pruner)
         selections = (part.selection(definition) for part in parts(InStudy))
         self._selection: Selection = next(filter(None, selections), WinnerSelection(definition.settings.over_seeds))
         self._listener = listener or StudyListener()
@@ -153,7 +155,9 @@ class StudyRunner:
                         f"{definition.study_folder / name} is of an earlier study and is now {aside.name}"
                     )
         num_trials = len(study.get_trials(deepcopy=False))
-        study.sampler = make_sampler(self._make_sampler, definition.seed, num_trials, definition.space)
+        sampler = make_sampler(self._make_sampler, definition.seed, num_trials, definition.space)
+        sampler.before_end = [partial(part.before_end, definition, study) for part in parts(InStudy)]
+        study.sampler = sampler
 
     def _run_stages(self, screen: optuna.Study, ownership: Ownership) -> None:
         settings = self._definition.settings
@@ -208,7 +212,13 @@ class StudyRunner:
         candidates = self._race(screen, dispatcher, screened)
         num_seeds = self._definition.settings.num_select_seeds
         confirmed = self._run_seeds(dispatcher, CONFIRM, self._candidates(screen, candidates), num_seeds)
-        return self._selection.chosen(confirmed, candidates, tuple(self._records([RACE])))
+        return self._selection.chosen(confirmed, self._eligible(candidates, confirmed), tuple(self._records([RACE])))
+
+    def _eligible(self, candidates: tuple[RunRecord, ...], runs: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
+        """Those that may be chosen, given their runs so far."""
+        for part in parts(InStudy):
+            candidates = part.eligible(self._definition, candidates, runs)
+        return candidates
 
     def _nothing_confirmed(self) -> StudyError:
         return StudyError(
@@ -226,6 +236,7 @@ class StudyRunner:
         for num_seeds in range(min(MIN_RACE_SEEDS - 1, settings.num_race_seeds), settings.num_race_seeds + 1):
             if len(entrants) > settings.num_candidates:
                 raced = self._run_seeds(dispatcher, RACE, self._candidates(screen, entrants), num_seeds)
+                entrants = self._eligible(entrants, (*entrants, *raced))
                 entrants = survivors(entrants, raced, settings.num_candidates, settings.over_seeds)
         if settings.num_race_seeds and not raced:
             self._listener.on_stage(RACE, 0, ())
@@ -236,7 +247,7 @@ class StudyRunner:
         """Those that go on from the screening stage, best first; there is one at least."""
         settings = self._definition.settings
         count = settings.num_entrants if settings.num_race_seeds else settings.num_candidates
-        if entrants := self._selection.entrants(screened, count):
+        if entrants := self._selection.entrants(self._eligible(screened, screened), count):
             return entrants
         num = len(screened)
         raise StudyError(
@@ -313,9 +324,12 @@ class StudyRunner:
 
     def _judge(
         self, study: optuna.Study, registry: RunRegistry
-    ) -> tuple[RungJudge | None, Callable[[RunRecord], None] | None]:
+    ) -> tuple[Judge | None, Callable[[RunRecord], None] | None]:
         if isinstance(self._pruner, NopPruner):
             return None, None
+        own = (part.judge(self._definition, study, self._listener.on_note) for part in parts(InStudy))
+        if (judged_by := next(filter(None, own), None)) is not None:
+            return judged_by, judged_by.see
         pruning = self._definition.settings.pruning
         judge = RungJudge(pruning, self._definition.num_points, self._definition.metric)
         if attributes.RUNGS in study.user_attrs:

@@ -13,6 +13,7 @@ WORDS = {
     "ablation": r"ablat",
     "coverage": r"\bcoverage\b(?! aimed)|\bis_corner",
     "interactions": r"interaction",
+    "constraints": r"(?<!trial\.)(?<!keras\.)\bconstraints\b",
     "objectives": r"\b(the|a|its|each|of) fronts?\b(?! of)|\bfront[-_]|_front\b|\.front\b|front_?(member|selection)"
     r"|pareto|unbeaten|several objectives",
     "environments": r"of several environments|(summary|definition|study)\.environments\b"
@@ -22,8 +23,9 @@ WORDS = {
 }
 """By feature: what names it in the source.
 
-That a run has a value of each objective, that it may have parts (each in an environment), and that it may go on from
-another run is the engine's, as Optuna, registries and folders have it; features say what is made of that.
+That a run has a value of each objective, that a trial may be infeasible, that it may have parts (each in an
+environment), and that it may go on from another run is the engine's, as Optuna, registries and folders have it;
+features say what is made of that.
 """
 
 LIST = "tuner/features/__init__.py"
@@ -31,6 +33,10 @@ NAMED_IN = {
     "ablation": {LIST: "the list of features"},
     "coverage": {LIST: "the list of features"},
     "interactions": {LIST: "the list of features"},
+    "constraints": {
+        LIST: "the list of features",
+        "tuner/results/protocol.py": "the engine holds what is typed, and does not read it",
+    },
     "objectives": {
         "tuner/features/environments/joining.py": "there is one score over environments: refused",
         "tuner/features/population/evolution.py": "members are compared by one score: refused",
@@ -44,6 +50,7 @@ NAMED_IN = {
     },
     "decision": {
         LIST: "the list of features",
+        "tuner/features/constraints/study.py": "its model knows no limits: refused",
         "tuner/checking/section_types.py": "a key of the group study is a field of its class",
     },
 }
@@ -80,6 +87,7 @@ def test_few_files_outside_its_package_name_a_feature(feature: str) -> None:
         ("ablation", "from tuner.features.ablation.facts import ABLATION"),
         ("coverage", "from tuner.features.coverage.facts import COVERAGE"),
         ("interactions", "summary.interactions"),
+        ("constraints", "if settings.constraints:"),
         ("objectives", "if summary.front:"),
         ("objectives", "choose_front(confirmed)"),
         ("environments", "if definition.environments:"),
