@@ -13,7 +13,7 @@ from rich.console import Console
 import tuner as api
 from tests.tuner.command_line import CommandLine
 from tests.tuner.reporting.summaries import run
-from tests.tuner.studies import ControllerDied, FakeExecutor, Script, journal, learn, run_study
+from tests.tuner.studies import ControllerDied, FakeExecutor, Script, asha, journal, learn, run_study
 from tests.tuner.study_records import check_complete
 from tuner.errors import UserError
 from tuner.features.objectives.facts import FRONT
@@ -93,7 +93,7 @@ def test_candidates_are_spread_over_the_front() -> None:
 
 
 def test_a_study_ends_with_a_tested_front(tmp_path: Path) -> None:
-    summary = run_study(tmp_path, FakeExecutor(2, timed), **SEVERAL)
+    summary = run_study(tmp_path, FakeExecutor(2, timed), pruner=asha(), **SEVERAL)
     complete = {one.number: one for one in summary.stage("screen") if one.complete}
     assert all(one.scores["seconds"] == one.seconds for one in complete.values())
     screen_front = front_of({n: (-(one.score or 0.0), one.seconds) for n, one in complete.items()})
