@@ -16,7 +16,7 @@ _ONE_OF = 0.5**0.5
 """The coordinate of a choice that is taken: where two choices differ, two coordinates do."""
 
 
-def coordinates_of(drawn: Sequence[Mapping[str, object]], distributions: Mapping[str, BaseDistribution]) -> FloatArray:
+def coordinates_of(drawn: Sequence[Mapping[str, Any]], distributions: Mapping[str, BaseDistribution]) -> FloatArray:
     """Points [C, D] whose squared distance is a mean over parameters, of at most 1 for each.
 
     A number has its place in its range, by its logarithm where it is drawn so. Two different choices are 1 apart,
@@ -28,10 +28,11 @@ def coordinates_of(drawn: Sequence[Mapping[str, object]], distributions: Mapping
         distributions: What is searched, by name.
     """
     columns = [column for name, domain in distributions.items() for column in _columns(drawn, name, domain)]
-    return np.array(columns).reshape(len(columns), len(drawn)).T / len(distributions) ** 0.5
+    places: FloatArray = np.array(columns).reshape(len(columns), len(drawn)).T
+    return places / len(distributions) ** 0.5
 
 
-def _columns(drawn: Sequence[Mapping[str, object]], name: str, domain: BaseDistribution) -> list[FloatArray]:
+def _columns(drawn: Sequence[Mapping[str, Any]], name: str, domain: BaseDistribution) -> list[FloatArray]:
     if isinstance(domain, CategoricalDistribution):
         taken = [domain.to_internal_repr(one[name]) if name in one else None for one in drawn]
         return [_ONE_OF * np.array([index == one for one in taken]) for index in (*range(len(domain.choices)), None)]
