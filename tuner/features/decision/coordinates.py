@@ -1,6 +1,7 @@
 """Where configurations lie, as the model measures distances: each parameter counts alike."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
