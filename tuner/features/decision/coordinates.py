@@ -30,7 +30,7 @@ def coordinates_of(drawn: Sequence[Mapping[str, Any]], distributions: Mapping[st
     """
     columns = [column for name, domain in distributions.items() for column in _columns(drawn, name, domain)]
     places: FloatArray = np.array(columns).reshape(len(columns), len(drawn)).T
-    return places / len(distributions) ** 0.5
+    return places / float(np.sqrt(len(distributions)))
 
 
 def _columns(drawn: Sequence[Mapping[str, Any]], name: str, domain: BaseDistribution) -> list[FloatArray]:
