@@ -1,5 +1,6 @@
 """What the training core asks of a framework, and what both frameworks' learners share."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -218,6 +219,11 @@ def temporary_attributes(target: object, values: Mapping[str, Any]) -> Iterator[
                 target.__dict__.pop(name, None)
             else:
                 target.__dict__[name] = value
+
+
+def num_parameters(param: Any) -> int:
+    """How many numbers `agent.param` holds: the trainable weights of all networks, targets not among them."""
+    return sum(math.prod(parameter.shape) for group in parameter_groups(param) for parameter in group)
 
 
 def parameter_groups(param: Any) -> list[list[Any]]:

@@ -10,9 +10,14 @@ that a configuration may score, which a real study never knows. Printed are, wit
 
 - regret: the best true score there is minus that of the configuration that was chosen, and its difference from that of
   the first row with the same seed;
-- optimism: the score that it was chosen by minus its true one, which is what to fear from a number that chose;
+- optimism: the score that it was chosen by minus its true one, which is what to fear from a number that chose; and how
+  far that score is off, without its sign;
 - error: how far the number that is printed as the result is from what it stands for, without its sign. Of a study that
-  is the IQM over test seeds, against the true IQM; of a plain search it is the score it was chosen by.
+  is the IQM over test seeds, against the true IQM; of a plain search it is the score it was chosen by;
+- covered: in how many repetitions the 95 % interval of the score it was chosen by holds the true one, where it has an
+  interval.
+
+`protocols_pooled.py` puts the landscapes together.
 
 FILE keeps what is finished: the same command goes on after a kill, as long as the landscape is the same. ROW: the first
 row and those whose name contains one of these words are repeated.
@@ -62,12 +67,14 @@ class Found:
         optimism: Of the score it was chosen by.
         error: Of the printed number, with its sign.
         num_screened: Configurations that were tried.
+        covered: Whether the interval of the score that it was chosen by holds the true one; None: it has none.
     """
 
     regret: float
     optimism: float
     error: float
     num_screened: int
+    covered: bool | None = None
 
 
 class Truth:
@@ -151,7 +158,9 @@ def run_study(truth: Truth, overrides: tuple[str, ...], pair: str, size: str, se
     scores = truth.landscape.scores(point, truth.metric)
     own = float(np.mean(scores))
     optimism, error = found.tuning.iqm - own, found.winner.iqm - float(iqm(scores))
-    return Found(truth.best - own, optimism, error, len(summary.stage("screen")))
+    low, high = found.tuning.low, found.tuning.high
+    covered = None if low is None or high is None else bool(low <= own <= high)
+    return Found(truth.best - own, optimism, error, len(summary.stage("screen")), covered)
 
 
 class Last(UntimedMetric):
@@ -232,6 +241,8 @@ STUDIES: dict[str, tuple[str, ...]] = {
     ),
     "no race": ("study.num_race_seeds=0",),
     "a race of 8 on 2 more seeds": ("study.num_race=8", "study.num_race_seeds=2"),
+    "decision=all_runs": ("study.decision=all_runs",),
+    "decision=model": ("study.decision=model",),
     "5 candidates on 3 seeds": ("study.num_race=8", "study.num_candidates=5", "study.num_select_seeds=3"),
 }  # fmt: skip
 """Whole studies with all their stages, by what is typed."""
@@ -302,7 +313,10 @@ def main(pair: str = "dqn-cartpole", size: str = "quick", repetitions: str = "10
     print(f"{pair}, study={size}: {repetitions} repetitions of {budget} runs before the test")
     print(f"of the variance between configurations {landscape.explained:.0%} is predicted where one is left out")
     print(f"best true score {truth.best:.1f}, default {default:.1f}")
-    print(f"{'':41} {'regret':>21} {'minus that as set':>21} {'optimism':>21} {'error':>21}  configurations")
+    print(
+        f"{'':41} {'regret':>21} {'minus that as set':>21} {'optimism':>21} {'its size':>21} {'error':>21} "
+        "covered configurations"
+    )
     first: list[float] = []
     for name in (*STUDIES, *PLAIN):
         if rows and not any(word in name for word in (*rows, "as set")):
@@ -314,10 +328,13 @@ def main(pair: str = "dqn-cartpole", size: str = "quick", repetitions: str = "10
             regrets,
             [own - other for own, other in zip(regrets, first, strict=True)],
             [one.optimism for one in found],
+            [abs(one.optimism) for one in found],
             [abs(one.error) for one in found],
         ]
         screened = np.mean([one.num_screened for one in found])
-        print(f"{name:41} {'  '.join(map(interval, columns))}  {screened:.0f}", flush=True)
+        known = [one.covered for one in found if one.covered is not None]
+        covered = f"{np.mean(known):7.0%}" if known else "      -"
+        print(f"{name:41} {'  '.join(map(interval, columns))} {covered}  {screened:.0f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from optuna.samplers import RandomSampler
 
 from tests.benchmarks import landscape, protocols
 from tests.benchmarks.landscape import FOLDER, PAIRS, SEEDS, Landscape, Row, about, definition_of, make, point_of
+from tests.benchmarks.protocols_pooled import pooled
 from tests.benchmarks.recorded import Recorded, RecordedExecutor, Surrogate, matern, recorded
 from tuner.errors import UserError
 from tuner.results.objective import Final, Mixed
@@ -176,6 +177,16 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     assert protocols.Kept(tmp_path / "kept", landscape=7)(("row", 1), lambda: pytest.fail("done twice")) == found
     other = replace(found, regret=9.0)
     assert protocols.Kept(tmp_path / "kept", landscape=8)(("row", 1), lambda: other) == other
+
+
+def test_landscapes_count_alike_where_rows_are_pooled() -> None:
+    """Regrets 10 and 30 become 5 and 15, and 200 becomes 300 twice: a half less and a half more."""
+    before = [[protocols.Found(regret, 4.0, 0.0, 1) for regret in row] for row in ((10.0, 30.0), (200.0, 200.0))]
+    after = [[protocols.Found(regret, -2.0, 0.0, 1) for regret in row] for row in ((5.0, 15.0), (300.0, 300.0))]
+    share, low, high, error = pooled(before, after)
+    assert (share, error) == (pytest.approx(0.0), pytest.approx(0.5))
+    assert low == pytest.approx((-0.75 + 0.5) / 2)  # the second repetition of the first landscape twice: -15 of 20
+    assert high == pytest.approx((-0.25 + 0.5) / 2)
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.parquet")), ids=lambda path: path.stem)

@@ -9,13 +9,15 @@ from typing import Any, Final, Literal
 
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import Name, out_of_range
+from note_rl.support.near_names import nearest
 from note_rl.support.setting_fields import like, setting
 from note_rl.support.value_kinds import POSITIVE, SHARE_BELOW_1, Count, Number, OneOf, described
 from tuner.config.composition import EvaluationConfig
 from tuner.config.section_base import Named, Section
 from tuner.errors import UserError
-from tuner.results.features import search_of
-from tuner.results.protocol import Search, StudySettings
+from tuner.results.features import decisions, search_of
+from tuner.results.protocol import Decider, Search, StudySettings
+from tuner.support.names import one_of
 from tuner.trial.messages import JsonDict
 
 _LONGEST_NAME: Final = 128
@@ -40,6 +42,22 @@ class StudyPlace(Section, path="study"):
     folder: str = setting("studies", Named("a folder"))
 
 
+class _Decision:
+    """A name of what chooses the winner; features bring them."""
+
+    @property
+    def range(self) -> str:
+        """The names."""
+        return OneOf(tuple(decisions())).range
+
+    def __call__(self, name: Name, value: Any) -> Any:
+        """The name."""
+        if value not in decisions():
+            near = one_of(nearest(value, decisions(), 1))
+            raise SettingsError(out_of_range(name, f"be {self.range}", value, near))
+        return value
+
+
 @dataclass(frozen=True)
 class StudyConfig(StudySettings):
     """The study to be made."""
@@ -48,6 +66,7 @@ class StudyConfig(StudySettings):
     folder: str = like(StudyPlace, "folder")
     size: str = "quick"
     evolution: JsonDict | None = None
+    decision: str = setting("confirmed", _Decision())
     environments: Sequence[str] | None = None
     as_begun: bool = False
 
@@ -55,6 +74,11 @@ class StudyConfig(StudySettings):
     def search(self) -> Search | None:
         """What draws configurations in place of screening; None: nothing."""
         return search_of(self.evolution)
+
+    @property
+    def decider(self) -> Decider | None:
+        """What chooses the winner in place of the scores on the seeds of confirmation; None: these do."""
+        return decisions()[self.decision]
 
 
 @dataclass(frozen=True)

@@ -191,6 +191,7 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
         space=Space.from_config(resolved["space"], run_config, _fixed(overrides)),
         settings=replace(settings, baselines=tuple(baselines)),
         search=search,
+        decision=settings.decider,
         seed=resolved["seed"],
         agent=agent,
         folder=Path(study["folder"]),

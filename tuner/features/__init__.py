@@ -13,9 +13,11 @@ FEATURES: Final = (
     "ablation",
     "coverage",
     "interactions",
+    "constraints",
     "objectives",
     "environments",
     "population",
+    "decision",
 )
 """A line for each, in the order in which they are shown."""
 

@@ -6,8 +6,8 @@ from enum import Enum, Flag, auto
 from typing import Any
 
 from tuner.features import nothing, parts
-from tuner.results.findings import Verdict
-from tuner.results.protocol import Search
+from tuner.results.findings import Estimate, Verdict
+from tuner.results.protocol import Decider, Search, StudySettings
 from tuner.results.records import LATER_STAGES, SCREEN, Fact, RunRecord, Scalar, StudySummary
 from tuner.trial.messages import JsonDict
 
@@ -88,6 +88,8 @@ class InResults:
     Attributes:
         facts: What a study knows by it.
         search: Makes what draws configurations in place of screening, of settings of the study that say so.
+        decisions: Names of what chooses the winner, as typed: what is made of it; None: nothing is needed.
+        tuning: The score that a configuration was chosen by, where that is not the one on the seeds of its last stage.
         first_stages: In place of screening.
         sizes: Of a study, by what they are called: what the storage calls them.
         stages: Of runs behind the study, which are no part of its result.
@@ -96,6 +98,7 @@ class InResults:
         preface: Sentences before the details of any verdict.
         sentences: Among the details of the verdict on the winner.
         warnings: Sentences behind that of the verdict on the winner.
+        kept_metrics: Names of the metrics that runs log whose last values are kept, among the scores of a run.
         choice: What a study has chosen, where that is not one winner.
         verdict: In place of that on a winner, where the study is of another kind.
         special: What a study is that has no one winner for one environment by one score, in words; empty: it has one.
@@ -103,6 +106,8 @@ class InResults:
 
     facts: tuple[Fact[Any], ...] = ()
     search: Callable[[JsonDict], Search | None] = nothing
+    decisions: Mapping[str, Decider | None] = field(default_factory=dict)
+    tuning: Callable[[StudySummary, str], Estimate | None] = nothing
     first_stages: tuple[str, ...] = ()
     sizes: Mapping[str, str] = field(default_factory=dict)
     stages: tuple[str, ...] = ()
@@ -111,6 +116,7 @@ class InResults:
     preface: Callable[[StudySummary], Iterable[str]] = nothing
     sentences: Callable[[StudySummary], Iterable[str]] = nothing
     warnings: Callable[[StudySummary], Iterable[str]] = nothing
+    kept_metrics: Callable[[StudySettings], Iterable[str]] = nothing
     choice: Callable[[StudySummary], Choice | None] = nothing
     verdict: Callable[[StudySummary], Verdict | None] = nothing
     special: Callable[[StudySummary], str] = nothing
@@ -131,6 +137,11 @@ def search_of(settings: JsonDict | None) -> Search | None:
     return next(filter(None, (part.search(settings) for part in parts(InResults) if settings is not None)), None)
 
 
+def decisions() -> dict[str, Decider | None]:
+    """What may choose the winner of a study, by the name that is typed for it."""
+    return {name: made for part in parts(InResults) for name, made in part.decisions.items()}
+
+
 def all_facts() -> Iterator[Fact[Any]]:
     """The facts of all features."""
     return (fact for part in parts(InResults) for fact in part.facts)
@@ -139,6 +150,11 @@ def all_facts() -> Iterator[Fact[Any]]:
 def stages_behind() -> tuple[str, ...]:
     """The stages behind a study, of all features."""
     return tuple(stage for part in parts(InResults) for stage in part.stages)
+
+
+def kept_metrics(settings: StudySettings) -> tuple[str, ...]:
+    """The metrics that runs log whose last values are kept."""
+    return tuple(dict.fromkeys(name for part in parts(InResults) for name in part.kept_metrics(settings)))
 
 
 def chosen(summary: StudySummary) -> Choice:

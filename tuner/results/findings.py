@@ -17,6 +17,7 @@ class Finding(StrEnum):
     NOTHING_FINISHED = "nothing finished"
     ALL_FAILED = "all trials failed"
     NOT_TESTED = "not tested yet"
+    NONE_FEASIBLE = "no trial is feasible"
     NO_COMPARISON = "no default to compare with"
     BETTER = "better than the default"
     TOO_FEW_SEEDS = "higher than the default on too few seeds"

@@ -127,6 +127,12 @@ def _baselines(name: Name, value: Any) -> tuple[str, ...]:
     return tuple(one for one in found if one != DEFAULT_BASELINE)
 
 
+@described("a list of inequalities, each as NAME OP NUMBER in quotation marks")
+def _constraints(name: Name, value: Any) -> tuple[str, ...]:
+    del name
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
 @described("a group of settings")
 def _pruning(name: Name, value: Any) -> Pruning:
     del name
@@ -139,8 +145,9 @@ class StudySettings(Section, path="study"):
 
     Attributes:
         metric: Name of the metric, see `tuner.results.objective`; or a list of it and of further objectives. With
-            any, there are no race, no pruning and no baselines, which go by one score.
+            any, there are no race and no baselines, which go by one score.
         baselines: Names of known configurations that the winner is compared with besides the default one.
+        constraints: What a configuration must hold to be chosen, as `seconds<600`.
         budget: How long the study may take, in seconds or as "2h"; None: as long as it takes. Screening ends when no
             more than what must follow it still fits.
         max_env_steps: Environment steps that all its runs may take, likewise.
@@ -160,6 +167,7 @@ class StudySettings(Section, path="study"):
 
     metric: str | Sequence[str] = "mixed"
     baselines: str | Sequence[str] = setting((), _baselines)
+    constraints: str | Sequence[str] = setting((), _constraints)
     budget: float | str | None = setting(None, _duration)
     max_env_steps: int | None = setting(None, Count(hint=", or null for no such bound"))
     pruning: Pruning = setting(Pruning(), _pruning)
@@ -269,6 +277,7 @@ class StagePlan:
         seeds: Seeds each of them runs on.
         env_steps: Environment steps in all, if nothing is pruned.
         what: Is run in it, in words; empty: as a stage of that name always is.
+        shared_runs: Runs in all, where these are shared out among the configurations; None: each runs on each seed.
     """
 
     stage: str
@@ -276,11 +285,12 @@ class StagePlan:
     seeds: tuple[int, ...]
     env_steps: int
     what: str = ""
+    shared_runs: int | None = None
 
     @property
     def num_runs(self) -> int:
         """Runs in all."""
-        return self.num_configurations * len(self.seeds)
+        return self.num_configurations * len(self.seeds) if self.shared_runs is None else self.shared_runs
 
 
 class Search(Protocol):
@@ -306,6 +316,23 @@ class Search(Protocol):
 
     def plan(self, settings: StudySettings, study_seed: int, total_steps: int) -> tuple[StagePlan, ...]:
         """What the study does, stage by stage."""
+        ...
+
+
+class Decider(Protocol):
+    """What chooses the winner in place of the scores on the seeds of confirmation."""
+
+    @property
+    def name(self) -> str:
+        """As it is typed."""
+        ...
+
+    def check(self, settings: StudySettings, search: Search | None) -> None:
+        """Refuses studies that it cannot decide, by a `UserError`."""
+        ...
+
+    def planned(self, stages: tuple[StagePlan, ...]) -> tuple[StagePlan, ...]:
+        """The stages of a study, given those that it would have without this."""
         ...
 
 

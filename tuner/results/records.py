@@ -76,6 +76,7 @@ class RunRecord:
             on the scale of the environment for `value`; those of the whole are means over them.
         times: (step, seconds of training until then) of each report, of studies in which a score goes by them.
         time_limit: seconds that runs which miss a value are scored by; 0: no score goes by it.
+        feasible: whether it may be chosen, as far as the storage says.
     """
 
     number: int
@@ -97,6 +98,7 @@ class RunRecord:
     parts: tuple["RunRecord", ...] = ()
     times: tuple[tuple[float, float], ...] = ()
     time_limit: float = 0.0
+    feasible: bool = True
 
     def objectives(self, others: Sequence["Objective"]) -> tuple[float, ...] | None:
         """The score and its values of these further objectives; None if one is missing."""

@@ -127,8 +127,11 @@ class WinnerSelection:
         """Those that go on from the screening stage, best first."""
         return choose_candidates(screened, count)
 
-    def chosen(self, confirmed: Sequence[RunRecord], candidates: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
-        """The winner, if there is one."""
+    def chosen(
+        self, confirmed: Sequence[RunRecord], candidates: Sequence[RunRecord], raced: Sequence[RunRecord] = ()
+    ) -> tuple[RunRecord, ...]:
+        """The winner, if there is one; what was raced chose the candidates and decides nothing else."""
+        del raced
         winner = choose_winner(confirmed, candidates, self.over_seeds)
         return () if winner is None else (winner,)
 

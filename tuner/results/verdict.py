@@ -204,7 +204,7 @@ def _without_result(summary: StudySummary) -> Verdict:
 def _without_test(summary: StudySummary, unfinished: int) -> Verdict:
     """There are scores, but none that may be shown as a result."""
     best = max(
-        (run for run in summary.stage(summary.first_stage) if run.complete),
+        (run for run in summary.stage(summary.first_stage) if run.complete and run.feasible),
         key=lambda run: run.score or 0.0,
         default=None,
     )
@@ -224,7 +224,9 @@ def _without_test(summary: StudySummary, unfinished: int) -> Verdict:
 
 
 def _tuning_scores(summary: StudySummary, label: str) -> Estimate | None:
-    """The scores that a configuration was chosen by: those of the last stage before the test that ran it."""
+    """What a configuration was chosen by: its scores in the last stage before the test, unless more decided."""
+    if (found := next(filter(None, (part.tuning(summary, label) for part in parts(InResults))), None)) is not None:
+        return found
     stages = (scores_of(summary, stage, label) for stage in (CONFIRM, RACE, summary.first_stage))
     return next((estimate([*scores.values()]) for scores in stages if scores), None)
 
@@ -306,5 +308,7 @@ def _optimism_details(tuning: Estimate | None, winner: Estimate) -> tuple[str, .
         return ()
     amount = format_signed(tuning.iqm - winner.iqm, 3)
     before, fresh = format_number(tuning.iqm, 3), format_number(winner.iqm, 3)
+    if not tuning.points:
+        return (f"Selection optimism {amount}: the estimate it was chosen by is {before}, and it scores {fresh}.",)
     chosen = f"it scored {before} on the {counted(tuning.n, 'seed')} it was chosen by"
     return (f"Selection optimism {amount}: {chosen}, and scores {fresh} on fresh ones.",)

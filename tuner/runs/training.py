@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from note_rl.errors import CheckpointError, DivergedError, PeerError
+from note_rl.learners.base import num_parameters
 from note_rl.seeding import integer
 from note_rl.training.callbacks import Callback, Logs
 from note_rl.training.counts import reported_by
@@ -345,7 +346,11 @@ class EvaluationGrid(Callback):
         checked = checking(acting_in, self._goes_on)
         evaluation = agent.evaluate(config.num_episodes, seed=seed, acting_in=checked)
         self._best.offer(evaluation, seed)
-        return {EVALUATION_METRIC: evaluation.mean, "eval/mean_length": float(np.mean(evaluation.lengths))}
+        return {
+            EVALUATION_METRIC: evaluation.mean,
+            "eval/mean_length": float(np.mean(evaluation.lengths)),
+            "num_parameters": float(num_parameters(agent.param)),
+        }
 
 
 class MetricsLog(Callback):

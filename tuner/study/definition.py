@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tuner.errors import UserError
+from tuner.results.features import kept_metrics
 from tuner.results.number_format import describe_subject, join_words
 from tuner.results.objective import SECONDS, Metric, make_metric, make_others, missing_points
-from tuner.results.protocol import Search, StagePlan, StudySettings, plan_stages
+from tuner.results.protocol import Decider, Search, StagePlan, StudySettings, plan_stages
 from tuner.results.records import SCREEN, Objective, RunRecord, Scalar
 from tuner.study.schedule_text import Schedule, as_setting
 from tuner.study.space.space import Space
@@ -65,6 +66,7 @@ class StudyDefinition:
         space: What is searched.
         settings: How much, and how it is judged.
         search: What draws configurations in place of screening; None: nothing.
+        decision: What chooses the winner in place of the scores on the seeds of confirmation; None: these do.
         seed: Root of all randomness of the study.
         agent: Name of the algorithm, for people.
         folder: Where the folders of its runs go; a sub-folder of the study's name is made in it.
@@ -86,6 +88,7 @@ class StudyDefinition:
     space: Space
     settings: StudySettings
     search: Search | None = None
+    decision: Decider | None = None
     seed: int = 0
     agent: str = ""
     folder: Path = Path("studies")
@@ -107,6 +110,8 @@ class StudyDefinition:
             raise UserError(f"study.name={self.name[:20]}... is too long for a folder: {_LONGEST_NAME} bytes at most")
         if self.search is not None:
             self.search.check(self.settings)
+        if self.decision is not None:
+            self.decision.check(self.settings, self.search)
         if missing := set(self.settings.baselines) - set(self.known):
             raise UserError(f"study.baselines={min(missing)}: there is no configuration of that name")
         self.starts()
@@ -140,6 +145,16 @@ class StudyDefinition:
         """Whether an objective goes by seconds of training until a point of the curve."""
         names = [name for name in (self.settings.first_metric, *self.settings.others) if name != SECONDS]
         return any(make_metric(name).timed for name in names)
+
+    @property
+    def keeps_times(self) -> bool:
+        """Whether it is kept of a run when the points of its curve were reached."""
+        return self.timed or SECONDS in self.settings.others
+
+    @property
+    def kept_metrics(self) -> tuple[str, ...]:
+        """The metrics that runs log whose last values are kept with their ends."""
+        return kept_metrics(self.settings)
 
     @property
     def others(self) -> tuple[Objective, ...]:
@@ -209,7 +224,8 @@ class StudyDefinition:
     def plan(self) -> tuple[StagePlan, ...]:
         """What it will do, stage by stage."""
         make = plan_stages if self.search is None else self.search.plan
-        return make(self.settings, self.seed, self.total_steps)
+        stages = make(self.settings, self.seed, self.total_steps)
+        return stages if self.decision is None else self.decision.planned(stages)
 
     def run_config(self, values: JsonDict, seed: int, schedule: Schedule | None = None) -> JsonDict:
         """The config of one run: these values in place, how they change, and its own seed."""

@@ -1,5 +1,6 @@
 """Brings the runs of a stage to their ends: starts processes, answers reports, judges ends, writes all of it down."""
 
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -7,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tuner.config.trust import remember
-from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported, TrialStarted
+from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialLogged, TrialReported, TrialStarted
 from tuner.results.number_format import counted
 from tuner.results.records import RunRecord
 from tuner.study.control import Interrupts, archive
@@ -193,6 +194,8 @@ class Dispatcher:
             if event.seconds is not None:
                 run.times[event.step] = event.seconds
             self._executor.answer(run.key, self._answer(stage, run, event.step))
+        elif isinstance(event, TrialLogged):
+            run.logged.update((name, value) for name, value in event.metrics.items() if math.isfinite(value))
         elif isinstance(event, TrialBuilt):
             run.complaint = self._end_rules.mismatch(run, event.config)
         self._listener.on_event(run, event)
@@ -257,6 +260,7 @@ class Dispatcher:
     def _hear_of(self, stage: Stage, run: Run, reports: Iterable[tuple[float, float]]) -> None:
         """Takes in what a run has written: of its last report nobody may have heard before it died."""
         run.curve, run.times = dict(reports), files.read_times(run.folder)
+        run.logged = files.read_logged(run.folder) if self._definition.kept_metrics else {}
         if stage.judge is not None:
             stage.judge.catch_up(stage.registry, run)
 

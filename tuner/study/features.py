@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Protocol
 
 import optuna
+from optuna.pruners import BasePruner
+from optuna.trial import FrozenTrial
 
 from tuner.features import nothing, parts
 from tuner.results.objective import Rescale, as_it_is
 from tuner.results.records import SCREEN, Descent, RunRecord
 from tuner.study.definition import Candidate, StudyDefinition
-from tuner.study.dispatch import Stage
+from tuner.study.dispatch import Judge, Stage
 from tuner.study.run_registry import Run, RunRegistry
 from tuner.study.study_errors import StudyError
 from tuner.study.watching.study_listener import StudyListener
@@ -28,11 +30,20 @@ class Selection(Protocol):
     def entrants(self, screened: Sequence[RunRecord], count: int) -> tuple[RunRecord, ...]:
         """Those that go on from the screening stage, best first."""
 
-    def chosen(self, confirmed: Sequence[RunRecord], candidates: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
+    def chosen(
+        self, confirmed: Sequence[RunRecord], candidates: Sequence[RunRecord], raced: Sequence[RunRecord] = ()
+    ) -> tuple[RunRecord, ...]:
         """What the study chooses of the candidates, the winner first; none if none has come to its end."""
 
     def kept(self, winners: Sequence[RunRecord]) -> Mapping[str, object]:
         """What the storage keeps of the choice besides the winner."""
+
+
+class ScreenJudge(Judge, Protocol):
+    """Ends runs of the screening stage early."""
+
+    def see(self, record: RunRecord) -> None:
+        """Takes in a run that has ended."""
 
 
 class Studies(Protocol):
@@ -56,6 +67,8 @@ class Bench:
         later: What earlier sessions have done in the stages behind the search.
         run_stage: Brings runs to their ends.
         run_seeds: Runs configurations on the seeds of a stage.
+        open_stage: Optuna's study of a stage.
+        in_parts: Of a registry, its runs or what they are made of.
         nothing_confirmed: The error for that no candidate came to its end.
     """
 
@@ -65,12 +78,26 @@ class Bench:
     later: Callable[[], Iterable[RunRecord]]
     run_stage: Callable[[Stage], None]
     run_seeds: Callable[[str, list[Candidate], int], tuple[RunRecord, ...]]
+    open_stage: Callable[[str], optuna.Study]
+    in_parts: Callable[[RunRegistry], RunRegistry]
     nothing_confirmed: Callable[[], StudyError]
 
 
 def _as_it_was(about: RunInfo, descent: Descent | None, run: Run | RunRecord) -> RunInfo:
     del descent, run
     return about
+
+
+def _all(
+    definition: StudyDefinition, candidates: tuple[RunRecord, ...], runs: Sequence[RunRecord]
+) -> tuple[RunRecord, ...]:
+    del definition, runs
+    return candidates
+
+
+def _the_same(definition: StudyDefinition, pruner: BasePruner) -> BasePruner:
+    del definition
+    return pruner
 
 
 @dataclass(frozen=True)
@@ -82,14 +109,23 @@ class InStudy:
             sweep, its space as `Space.describe` gives it, and whether higher values of the first objective are better.
         seen: Facts by key, for any summary, given the first stage, all studies of the storage and the folder.
         selection: Who goes on, where it is not who has the best score.
+        eligible: Of configurations, given by their screening runs, those that may be chosen by their runs so far, in
+            the same order; a `StudyError` where none may.
+        before_end: Called with each trial of the first stage that is about to be closed, with all that is kept of it.
+        pruner: Optuna's pruner, as it is asked.
         undecided: What the storage keeps of a choice by key, as it is while more trials may bring another.
         unpruned: Why no run of a study is pruned, as a sentence, given what the storage keeps as its definition; empty:
             runs may be.
+        judge: Who ends runs of the screening stage early in place of Optuna's pruner, given who is told notes.
+        why_pruned: What was decided about that in a study, as a sentence; empty: nothing.
+        used_where: When a rung is used, as the plan has it, behind "of a run, used"; empty: as Optuna's pruners are.
         best_jobs: The best of the good jobs of a sweep by number, given the losses of each; none: the first by losses.
         prepare: Measures what scores rest on, before the first trial, and keeps it with the first stage.
         rescale: To what the parts of runs are scored by, as kept with the first stage; None: runs have no parts.
         check: Refuses a study that cannot be, by a `UserError`.
         find: Searches in place of screening, race and confirmation, and returns what is tested; nothing: these are run.
+        decide: Runs some of what was screened again, in place of race and confirmation, and returns what is chosen, the
+            winner first; nothing: these are run.
         first_stage: In place of screening, given what the storage keeps as the definition; empty: there is screening.
         told: What trackers are told of a run, where more is known than `RunInfo` holds.
         in_parts: The runs of a stage as their parts, where runs of this study have any.
@@ -102,13 +138,20 @@ class InStudy:
     worked_out: Callable[[optuna.Study, JsonDict, bool], Mapping[str, object]] = nothing
     seen: Callable[[optuna.Study, Studies, Path], Mapping[str, object]] = nothing
     selection: Callable[[StudyDefinition], Selection | None] = nothing
+    eligible: Callable[[StudyDefinition, tuple[RunRecord, ...], Sequence[RunRecord]], tuple[RunRecord, ...]] = _all
+    before_end: Callable[[StudyDefinition, optuna.Study, FrozenTrial], object] = nothing
+    pruner: Callable[[StudyDefinition, BasePruner], BasePruner] = _the_same
     undecided: Mapping[str, object] = field(default_factory=dict)
     unpruned: Callable[[JsonDict], str] = nothing
+    judge: Callable[[StudyDefinition, optuna.Study, Callable[[str], object]], ScreenJudge | None] = nothing
+    why_pruned: Callable[[optuna.Study], str] = nothing
+    used_where: Callable[[StudyDefinition], str] = nothing
     best_jobs: Callable[[Mapping[int, tuple[float, ...]]], Collection[int]] = nothing
     prepare: Callable[[StudyDefinition, optuna.Study, Probe], object] = nothing
     rescale: Callable[[optuna.Study], Rescale | None] = nothing
     check: Callable[[StudyDefinition], object] = nothing
     find: Callable[[Bench], list[Candidate]] = nothing
+    decide: Callable[[Bench, Sequence[RunRecord]], Sequence[RunRecord]] = nothing
     first_stage: Callable[[JsonDict], str] = nothing
     told: Callable[[RunInfo, Descent | None, Run | RunRecord], RunInfo] = _as_it_was
     in_parts: Callable[[RunRegistry, StudyDefinition, Rescale], RunRegistry | None] = nothing

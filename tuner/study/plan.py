@@ -128,8 +128,10 @@ def _budget_rows(
 def _stage_rows(plan: StagePlan, definition: StudyDefinition) -> list[tuple[str, str]]:
     settings, num_seeds, num_environments = definition.settings, len(plan.seeds), len(definition.part_names)
     count = f"{plan.num_configurations} x {num_seeds}" if num_seeds > 1 else str(plan.num_configurations)
+    count = count if plan.shared_runs is None else str(plan.shared_runs)
     count = f"{count} x {num_environments}".rjust(_WIDTH_OF_COUNTS) if num_environments else count
     seeds = f"{'seed' if num_seeds == 1 else 'seeds'} {', '.join(map(str, plan.seeds))}"
+    seeds += "" if plan.shared_runs is None else ", and those that follow"
     what = plan.what or _WHAT[plan.stage]
     if plan.stage == TEST and settings.baselines:
         what = what.replace("winner and", f"winner, {', '.join(settings.baselines)} and")
@@ -143,7 +145,9 @@ def _pruning_row(points: Sequence[int], definition: StudyDefinition) -> tuple[st
         return "pruning", "no run is pruned"
     rungs = join_words(f"{point}/{definition.num_points}" for point in points)
     num_trials = definition.settings.pruning.min_trials
-    return "rungs", f"after {rungs} of a run, used if ranks there agree with final ones in the first {num_trials} runs"
+    where = next(filter(None, (part.used_where(definition) for part in parts(InStudy))), "")
+    where = where or f"if ranks there agree with final ones in the first {num_trials} runs"
+    return "rungs", f"after {rungs} of a run, used {where}"
 
 
 def _cost_row(

@@ -23,6 +23,7 @@ from tuner.study.sampling.stored_values import check_values, sound_schedule
 from tuner.study.storage.trial_records import (
     ATTEMPTS_ATTRIBUTE,
     ENDING_ATTRIBUTE,
+    LOGGED,
     OUTCOME_ATTRIBUTE,
     RUN_ATTRIBUTE,
     START_ATTRIBUTE,
@@ -57,6 +58,7 @@ class Run:
         host: The other machine that it runs on, or ran on last; empty on this one.
         environment: Which one it is in, of a part of a run.
         times: Step -> seconds of training until then, where they are known.
+        logged: The last value of each metric that it has logged.
     """
 
     trial: optuna.Trial
@@ -73,6 +75,7 @@ class Run:
     host: str = ""
     environment: str = ""
     times: dict[float, float] = field(default_factory=dict)
+    logged: dict[str, float] = field(default_factory=dict)
 
     @property
     def number(self) -> int:
@@ -211,8 +214,10 @@ class RunRegistry(ABC):
     def tell(self, run: Run, ending: RunEnd) -> RunRecord:
         """Closes a run. Everything but the closing itself can be done twice, so a kill in between costs nothing."""
         run.trial.set_user_attr(OUTCOME_ATTRIBUTE, ending.outcome.value)
-        times = {TIMES: packed_curve(run.timing.seconds)} if self._definition.timed else {}
-        run.trial.set_user_attr(ENDING_ATTRIBUTE, {**ending.of(run), **times})
+        times = {TIMES: packed_curve(run.timing.seconds)} if self._definition.keeps_times else {}
+        kept = {name: run.logged[name] for name in self._definition.kept_metrics if name in run.logged}
+        metrics = {LOGGED: kept} if kept else {}
+        run.trial.set_user_attr(ENDING_ATTRIBUTE, {**ending.of(run), **times, **metrics})
         if ending.outcome is Outcome.PRUNED:
             told = self.study.tell(run.trial, state=TrialState.PRUNED)
         elif ending.value is None:

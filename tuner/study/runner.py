@@ -1,7 +1,7 @@
 """One study from beginning to end: screen, confirm, test. Its own crash at any instant costs nothing but time."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -33,7 +33,7 @@ from tuner.results.selection import (
 from tuner.study.budget import Allowance
 from tuner.study.control import Interrupts, archive, sole_controller
 from tuner.study.definition import Candidate, StudyDefinition
-from tuner.study.dispatch import Dispatcher, Stage
+from tuner.study.dispatch import Dispatcher, Judge, Stage
 from tuner.study.end_rules import TrialEndRules
 from tuner.study.features import Bench, InStudy, Selection, check_definition, rescale_of, why_unpruned
 from tuner.study.guard import further_trials
@@ -79,6 +79,8 @@ class StudyRunner:
         self._executor = executor
         self._make_sampler = make_sampler
         self._pruner = NopPruner() if pruner is None or why_unpruned(describe(definition)) else pruner
+        for part in parts(InStudy):
+            self._pruner = part.pruner(definition, self._pruner)
         selections = (part.selection(definition) for part in parts(InStudy))
         self._selection: Selection = next(filter(None, selections), WinnerSelection(definition.settings.over_seeds))
         self._listener = listener or StudyListener()
@@ -153,7 +155,9 @@ class StudyRunner:
                         f"{definition.study_folder / name} is of an earlier study and is now {aside.name}"
                     )
         num_trials = len(study.get_trials(deepcopy=False))
-        study.sampler = make_sampler(self._make_sampler, definition.seed, num_trials, definition.space)
+        sampler = make_sampler(self._make_sampler, definition.seed, num_trials, definition.space)
+        sampler.before_end = [partial(part.before_end, definition, study) for part in parts(InStudy)]
+        study.sampler = sampler
 
     def _run_stages(self, screen: optuna.Study, ownership: Ownership) -> None:
         settings = self._definition.settings
@@ -177,29 +181,44 @@ class StudyRunner:
             partial(self._records, LATER_STAGES),
             dispatcher.run_stage,
             partial(self._run_seeds, dispatcher),
+            self._open_stage,
+            self._in_parts,
             self._nothing_confirmed,
         )
         found = next(filter(None, (part.find(bench) for part in parts(InStudy))), None)
-        compared = self._select(screen, dispatcher) if found is None else found
+        compared = self._select(bench, dispatcher) if found is None else found
         known = [Candidate.default(), *map(Candidate.known, settings.baselines)]
         screen.set_user_attr(attributes.BASELINES, [one.label for one in known[1:]])
         self._run_seeds(dispatcher, TEST, [*compared, *known], settings.num_test_seeds)
 
-    def _select(self, screen: optuna.Study, dispatcher: Dispatcher) -> list[Candidate]:
-        """Screens, races and confirms: the winner, or all that the study chooses."""
-        settings = self._definition.settings
+    def _select(self, bench: Bench, dispatcher: Dispatcher) -> list[Candidate]:
+        """Screens, and runs the best again: the winner, or all that the study chooses."""
+        screen = bench.study
         screened = self._screen(screen, dispatcher)
-        candidates = self._race(screen, dispatcher, screened)
-        confirmed = self._run_seeds(
-            dispatcher, CONFIRM, self._candidates(screen, candidates), settings.num_select_seeds
-        )
-        winners = self._selection.chosen(confirmed, candidates)
+        self._entrants(screened)  # refuses where there is nothing to choose from
+        decided = next(filter(None, (part.decide(bench, screened) for part in parts(InStudy))), None)
+        winners = self._confirm(screen, dispatcher, screened) if decided is None else decided
         if not winners:
             raise self._nothing_confirmed()
         for key, kept in self._selection.kept(winners).items():
             screen.set_user_attr(key, kept)
         screen.set_user_attr(attributes.WINNER, winners[0].label)
         return self._candidates(screen, winners)
+
+    def _confirm(
+        self, screen: optuna.Study, dispatcher: Dispatcher, screened: tuple[RunRecord, ...]
+    ) -> Sequence[RunRecord]:
+        """Races and confirms: what is chosen, the winner first."""
+        candidates = self._race(screen, dispatcher, screened)
+        num_seeds = self._definition.settings.num_select_seeds
+        confirmed = self._run_seeds(dispatcher, CONFIRM, self._candidates(screen, candidates), num_seeds)
+        return self._selection.chosen(confirmed, self._eligible(candidates, confirmed), tuple(self._records([RACE])))
+
+    def _eligible(self, candidates: tuple[RunRecord, ...], runs: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
+        """Those that may be chosen, given their runs so far."""
+        for part in parts(InStudy):
+            candidates = part.eligible(self._definition, candidates, runs)
+        return candidates
 
     def _nothing_confirmed(self) -> StudyError:
         return StudyError(
@@ -212,25 +231,30 @@ class StudyRunner:
     ) -> tuple[RunRecord, ...]:
         """Who is to be confirmed, best first: the best of the screening stage, after a race if there is to be one."""
         settings = self._definition.settings
-        entrants = self._selection.entrants(
-            screened, settings.num_entrants if settings.num_race_seeds else settings.num_candidates
-        )
-        if not entrants:
-            num = len(screened)
-            raise StudyError(
-                f"none of the {num} trials of study {self._definition.name} came to a good end, "
-                "so there is nothing to confirm.\nMend what the output of the trials shows. "
-                f"{further_trials(num, num, settings.num_trials)}."
-            )
+        entrants = self._entrants(screened)
         raced: tuple[RunRecord, ...] = ()
         for num_seeds in range(min(MIN_RACE_SEEDS - 1, settings.num_race_seeds), settings.num_race_seeds + 1):
             if len(entrants) > settings.num_candidates:
                 raced = self._run_seeds(dispatcher, RACE, self._candidates(screen, entrants), num_seeds)
+                entrants = self._eligible(entrants, (*entrants, *raced))
                 entrants = survivors(entrants, raced, settings.num_candidates, settings.over_seeds)
         if settings.num_race_seeds and not raced:
             self._listener.on_stage(RACE, 0, ())
         ranked = rank_entrants(entrants, raced, settings.over_seeds) if raced else entrants
         return ranked[: settings.num_candidates]
+
+    def _entrants(self, screened: tuple[RunRecord, ...]) -> tuple[RunRecord, ...]:
+        """Those that go on from the screening stage, best first; there is one at least."""
+        settings = self._definition.settings
+        count = settings.num_entrants if settings.num_race_seeds else settings.num_candidates
+        if entrants := self._selection.entrants(self._eligible(screened, screened), count):
+            return entrants
+        num = len(screened)
+        raise StudyError(
+            f"none of the {num} trials of study {self._definition.name} came to a good end, "
+            "so there is nothing to confirm.\nMend what the output of the trials shows. "
+            f"{further_trials(num, num, settings.num_trials)}."
+        )
 
     def _screen(self, study: optuna.Study, dispatcher: Dispatcher) -> tuple[RunRecord, ...]:
         definition = self._definition
@@ -300,9 +324,12 @@ class StudyRunner:
 
     def _judge(
         self, study: optuna.Study, registry: RunRegistry
-    ) -> tuple[RungJudge | None, Callable[[RunRecord], None] | None]:
+    ) -> tuple[Judge | None, Callable[[RunRecord], None] | None]:
         if isinstance(self._pruner, NopPruner):
             return None, None
+        own = (part.judge(self._definition, study, self._listener.on_note) for part in parts(InStudy))
+        if (judged_by := next(filter(None, own), None)) is not None:
+            return judged_by, judged_by.see
         pruning = self._definition.settings.pruning
         judge = RungJudge(pruning, self._definition.num_points, self._definition.metric)
         if attributes.RUNGS in study.user_attrs:
@@ -321,13 +348,16 @@ class StudyRunner:
         self, dispatcher: Dispatcher, stage: str, candidates: list[Candidate], num_seeds: int
     ) -> tuple[RunRecord, ...]:
         seeds = stage_seeds(self._definition.seed, stage, num_seeds)
-        study = self._store.open(self._definition.name, stage, directions=self._definition.directions)
-        name_objectives(study, self._definition.others)
-        registry = SeedRegistry(study, stage, self._definition, candidates, seeds)
+        registry = SeedRegistry(self._open_stage(stage), stage, self._definition, candidates, seeds)
         runs = self._in_parts(registry)
         self._listener.on_stage(stage, registry.total, registry.records())
         dispatcher.run_stage(Stage(runs))
         return tuple(run for run in registry.records() if run.seed in seeds)
+
+    def _open_stage(self, stage: str) -> optuna.Study:
+        study = self._store.open(self._definition.name, stage, directions=self._definition.directions)
+        name_objectives(study, self._definition.others)
+        return study
 
     def _in_parts(self, registry: RunRegistry) -> RunRegistry:
         """The runs of a stage, or what they are made of."""

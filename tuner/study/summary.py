@@ -210,7 +210,7 @@ def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> 
     if attributes.RUNGS in study.user_attrs:
         rungs = study.user_attrs[attributes.RUNGS]
         notes.append(describe_decisions(decisions_from_json(rungs["decisions"]), rungs["num_trials"]))
-    elif why := why_unpruned(definition):
+    elif why := why_unpruned(definition) or next(filter(None, (one.why_pruned(study) for one in parts(InStudy))), ""):
         notes.append(why)
     else:
         notes += _why_nothing_was_pruned(study, sum(run.stage == SCREEN and run.complete for run in runs))

@@ -8,6 +8,7 @@ until it ends.
 import fcntl
 import io
 import json
+import math
 import os
 import signal
 import time
@@ -216,6 +217,20 @@ def read_reports(folder: Path) -> list[tuple[float, float]]:
 def read_times(folder: Path) -> dict[float, float]:
     """Returns step -> seconds of training until then, of the reports that say so."""
     return {report.step: report.seconds for report in _reports(folder) if report.seconds is not None}
+
+
+def read_logged(folder: Path) -> dict[str, float]:
+    """Returns the last value of each metric that was logged and is a finite number."""
+    last: dict[str, float] = {}
+    for line in _lines(folder / METRICS_FILE):
+        with suppress(ValueError):
+            values = parse_object(line).items() if line.endswith(b"\n") else ()
+            last.update((name, float(value)) for name, value in values if _is_number(value) and name != "step")
+    return last
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _reports(folder: Path) -> list[Report]:

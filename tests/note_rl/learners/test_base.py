@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from note_rl.errors import AgentContractError, CheckpointError
+from note_rl.learners.base import num_parameters
 from note_rl.seeding import seed_everything
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.learners.dqn_agents import dqn
@@ -278,3 +279,11 @@ def test_state_of_another_agent_is_refused_and_changes_nothing(framework):
         agent.learner.set_state(larger.learner.get_state())
     for mine, theirs in zip(framework.parameters(agent), before, strict=True):
         np.testing.assert_array_equal(mine, theirs)
+
+
+def test_the_number_of_parameters_is_that_of_all_groups(framework):
+    weight, bias = framework.variable([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), framework.variable([1.0, 1.0, 1.0])
+    assert num_parameters([weight, bias]) == 9
+    assert num_parameters([[weight, bias], [framework.variable(1.0)]]) == 10
+    with pytest.raises(AgentContractError, match=r"agent\.param is empty"):
+        num_parameters([])

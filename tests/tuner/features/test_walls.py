@@ -13,16 +13,19 @@ WORDS = {
     "ablation": r"ablat",
     "coverage": r"\bcoverage\b(?! aimed)|\bis_corner",
     "interactions": r"interaction",
+    "constraints": r"(?<!trial\.)(?<!keras\.)\bconstraints\b",
     "objectives": r"\b(the|a|its|each|of) fronts?\b(?! of)|\bfront[-_]|_front\b|\.front\b|front_?(member|selection)"
     r"|pareto|unbeaten|several objectives",
     "environments": r"of several environments|(summary|definition|study)\.environments\b"
     r"|study_?environment|score_?scale|own_?winner",
     "population": r"(?<![_a-z])population(?!_size)|evolution|evolve|\bpbt\b|\bgenerations?\b|static_label",
+    "decision": r"\"decision\"|study\.decision|\bdecision: str|posterior|by_?all_?runs|by_?model|believed\b(?! after)",
 }
 """By feature: what names it in the source.
 
-That a run has a value of each objective, that it may have parts (each in an environment), and that it may go on from
-another run is the engine's, as Optuna, registries and folders have it; features say what is made of that.
+That a run has a value of each objective, that a trial may be infeasible, that it may have parts (each in an
+environment), and that it may go on from another run is the engine's, as Optuna, registries and folders have it;
+features say what is made of that.
 """
 
 LIST = "tuner/features/__init__.py"
@@ -30,6 +33,10 @@ NAMED_IN = {
     "ablation": {LIST: "the list of features"},
     "coverage": {LIST: "the list of features"},
     "interactions": {LIST: "the list of features"},
+    "constraints": {
+        LIST: "the list of features",
+        "tuner/results/protocol.py": "the engine holds what is typed, and does not read it",
+    },
     "objectives": {
         "tuner/features/environments/joining.py": "there is one score over environments: refused",
         "tuner/features/population/evolution.py": "members are compared by one score: refused",
@@ -40,6 +47,11 @@ NAMED_IN = {
         LIST: "the list of features",
         "tuner/checking/section_types.py": "a key of the group study is a field of its class",
         "tuner/results/records.py": "where a run stands in the tree of those that go on from one another",
+    },
+    "decision": {
+        LIST: "the list of features",
+        "tuner/features/constraints/study.py": "its model knows no limits: refused",
+        "tuner/checking/section_types.py": "a key of the group study is a field of its class",
     },
 }
 """By feature: the files outside of its package that name it, and why; three at most."""
@@ -75,6 +87,7 @@ def test_few_files_outside_its_package_name_a_feature(feature: str) -> None:
         ("ablation", "from tuner.features.ablation.facts import ABLATION"),
         ("coverage", "from tuner.features.coverage.facts import COVERAGE"),
         ("interactions", "summary.interactions"),
+        ("constraints", "if settings.constraints:"),
         ("objectives", "if summary.front:"),
         ("objectives", "choose_front(confirmed)"),
         ("environments", "if definition.environments:"),
@@ -82,6 +95,8 @@ def test_few_files_outside_its_package_name_a_feature(feature: str) -> None:
         ("population", "if settings.evolution is not None:"),
         ("population", "summary.stage(EVOLVE)"),
         ("population", "summary.static_label"),
+        ("decision", "if isinstance(settings.decision, ByModel):"),
+        ("decision", "BELIEVED.of(summary)"),
     ],
 )
 def test_a_name_elsewhere_is_found(tmp_path: Path, feature: str, line: str) -> None:

@@ -81,6 +81,18 @@ def test_a_damaged_line_with_an_end_is_kept(folder):
         assert path.read_text() == damaged
 
 
+def test_the_last_value_of_each_metric_that_was_logged(folder):
+    lines = [
+        '{"step": 1, "loss": 0.5, "size": 8}',
+        '{"step": 2, "loss": null, "on": true}',
+        "damaged",
+        '{"step": 3, "a": 1}',
+    ]
+    (folder / "metrics.jsonl").write_text("\n".join([*lines, '{"step": 4, "loss": 7.0']))  # and a line cut short
+    assert files.read_logged(folder) == {"loss": 0.5, "size": 8.0, "a": 1.0}
+    assert files.read_logged(folder / "nowhere") == {}
+
+
 @pytest.mark.parametrize("other", ["export A=1\n", "export A=1\nalias b=c\n", "{ echo; }\n", "a\n{torn"])
 def test_a_file_without_any_json_is_kept(folder, other):
     path = folder / "metrics.jsonl"

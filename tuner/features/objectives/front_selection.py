@@ -31,13 +31,17 @@ class FrontSelection:
         by_number = {run.number: run for run in screened}
         return tuple(by_number[number] for number in spread_over_front(losses, count))
 
-    def chosen(self, confirmed: Sequence[RunRecord], candidates: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
+    def chosen(
+        self, confirmed: Sequence[RunRecord], candidates: Sequence[RunRecord], raced: Sequence[RunRecord] = ()
+    ) -> tuple[RunRecord, ...]:
         """The candidates that no other one beats in all objectives on the confirmation seeds; the best score first.
 
         Args:
             confirmed: Runs of the confirmation stage; one that crashed to the end counts as the worst there is.
             candidates: As chosen.
+            raced: Nothing is raced by several objectives.
         """
+        del raced
         known = [self._losses(values) for run in confirmed if (values := run.objectives(self.others)) is not None]
         if not known:
             return ()

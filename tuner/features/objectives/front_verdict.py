@@ -98,7 +98,7 @@ def _how_many(summary: StudySummary, complete: int, num_unbeaten: int) -> str:
 
 def screen_front(summary: StudySummary) -> list[str]:
     """Labels of the screening trials that no other one beats."""
-    rows = {run.label: _row(summary, [run]) for run in summary.stage(SCREEN) if run.complete}
+    rows = {run.label: _row(summary, [run]) for run in summary.stage(SCREEN) if run.complete and run.feasible}
     return front_of({label: _losses(summary, row) for label, row in rows.items() if row})
 
 

@@ -1,25 +1,31 @@
 """How a study of several objectives selects."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import optuna
 
 from tuner.features.objectives.facts import FRONT
+from tuner.features.objectives.front_judge import FrontJudge, describe_kept
 from tuner.features.objectives.front_selection import FrontSelection
+from tuner.features.objectives.leads import NUM_AHEAD
 from tuner.features.objectives.pareto_front import Losses, front_of
 from tuner.study.definition import StudyDefinition
 from tuner.study.features import InStudy
 from tuner.study.sweep.sweep_study import SWEEP_FOLDER, best_jobs
-from tuner.trial.messages import JsonDict
 
 
 def _selection(definition: StudyDefinition) -> FrontSelection | None:
     return FrontSelection(definition.others, definition.settings.over_seeds) if definition.others else None
 
 
-def _unpruned(about: JsonDict) -> str:
-    why = "with several objectives a run that is behind in one may be ahead in another"
-    return f"Nothing was pruned or raced: {why}." if about.get("others") else ""
+def _judge(definition: StudyDefinition, study: optuna.Study, note: Callable[[str], object]) -> FrontJudge | None:
+    return FrontJudge(definition, study, note) if definition.others else None
+
+
+def _used_where(definition: StudyDefinition) -> str:
+    known = f"as measured in the first {definition.settings.pruning.min_trials} runs"
+    ahead = f"for runs that {NUM_AHEAD} others are ahead of in all objectives by more than chance, {known}"
+    return ahead if definition.others else ""
 
 
 def _best_jobs(losses: Mapping[int, Losses]) -> list[int]:
@@ -37,7 +43,9 @@ def _seen(study: optuna.Study, *where: object) -> dict[str, object]:
 PART = InStudy(
     selection=_selection,
     undecided={FRONT.key: []},
-    unpruned=_unpruned,
+    judge=_judge,
+    why_pruned=describe_kept,
+    used_where=_used_where,
     best_jobs=_best_jobs,
     seen=_seen,
 )

@@ -15,6 +15,7 @@ _TONES = {
     Finding.BETTER: "good",
     Finding.DEFAULT_AS_GOOD: "poor",
     Finding.ALL_FAILED: "bad",
+    Finding.NONE_FEASIBLE: "poor",
 }
 
 

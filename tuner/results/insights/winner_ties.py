@@ -40,7 +40,7 @@ def seed_noise(summary: StudySummary, label: str | None) -> Noise | None:
     Trials whose one screening score lies above that limit do not differ significantly from the winner.
     """
     own = [run.score for run in summary.runs if run.stage != SCREEN and run.label == label and run.score is not None]
-    others = [run for run in summary.stage(SCREEN) if run.label != label and run.complete]
+    others = [run for run in summary.stage(SCREEN) if run.label != label and run.complete and run.feasible]
     if len(own) < MIN_SCORES or not others:
         return None
     deviation = float(np.std(own, ddof=1))

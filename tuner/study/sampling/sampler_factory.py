@@ -113,10 +113,12 @@ class SeededByTrial(BaseSampler):
 
     Attributes:
         inner: Optuna's sampler.
+        before_end: Called with each trial that is about to be closed.
     """
 
     def __init__(self, inner: BaseSampler, study_seed: int) -> None:
         self.inner = inner
+        self.before_end: list[Callable[[FrozenTrial], object]] = []
         self._study_seed = study_seed
         self._states = random_states(inner)
 
@@ -147,7 +149,9 @@ class SeededByTrial(BaseSampler):
         return self.inner.sample_independent(study, trial, param_name, param_distribution)
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        """As the sampler does."""
+        """As the sampler does, once all is known of the trial."""
+        for call in self.before_end:
+            call(trial)
         self.inner.after_trial(study, trial, state, values)
 
     def reseed_rng(self) -> None:

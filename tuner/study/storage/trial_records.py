@@ -29,6 +29,8 @@ TIMES = "times"
 """Of an ending, where an objective goes by it: seconds of training until each point of the curve."""
 TIME_LIMIT = "time_limit"
 """Of the same ending: what runs that miss a value are scored by."""
+LOGGED = "logged"
+"""Of the same ending: the last values of the metrics that are kept, by name."""
 START_ATTRIBUTE = "warm_start"
 """Of a screening trial: what the configuration is called that the search was started with."""
 
@@ -93,6 +95,11 @@ def time_limit_of(ending: JsonDict) -> float:
     return float(ending.get(TIME_LIMIT, 0.0))
 
 
+def logged_of(ending: JsonDict) -> dict[str, float]:
+    """The last values of the metrics that are kept with a run's end."""
+    return {str(name): float(value) for name, value in ending.get(LOGGED, {}).items()}
+
+
 def _unpacked(curve: str) -> tuple[tuple[float, float], ...]:
     return tuple((float(step), float(value)) for step, value in json.loads(curve))
 
@@ -139,7 +146,8 @@ def record_of(trial: FrozenTrial, stage: str, folder: Path, others: Sequence[str
         host=str(ending.get("host", "")),
         descent=descent_of(attributes),
         folder=str(home),
-        scores={**scores, **dict(zip(others, values[1:], strict=False))},
+        scores={**logged_of(ending), **scores, **dict(zip(others, values[1:], strict=False))},
+        feasible=all(value <= 0.0 for value in trial.constraints.values()),
         parts=tuple(
             part_of(RunRecord(trial.number, stage, label, about.get("seed", 0), {}, None, None), name, known, home)
             for name, known in attributes.get(PARTS_ATTRIBUTE, {}).items()

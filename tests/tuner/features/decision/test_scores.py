@@ -1,0 +1,61 @@
+"""What runs say of their configurations, by hand."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.tuner.reporting.summaries import run
+from tuner.features.decision.scores import Score, Scoring
+from tuner.results.objective import Final
+from tuner.results.records import RunRecord
+from tuner.trial.messages import Outcome
+
+
+def complete(number: int, early: float, final: float) -> RunRecord:
+    return run(f"trial {number}", "screen", final, curve=((0.5, early), (1.0, final)))
+
+
+def pruned(early: float, at: float = 0.5) -> RunRecord:
+    return run("trial 9", "screen", None, curve=((at, early),), outcome=Outcome.PRUNED)
+
+
+# final scores lie on 10 + 2 * early, but for 1 above, 1 below, 1 below, 1 above
+SCREENED = (complete(0, 0.0, 11.0), complete(1, 1.0, 11.0), complete(2, 2.0, 13.0), complete(3, 3.0, 17.0))
+
+
+def test_a_complete_run_says_its_score() -> None:
+    assert Scoring(SCREENED, Final())(SCREENED[1]) == Score("trial 1", 11.0)
+
+
+def test_a_pruned_run_says_what_is_expected_of_it_less_surely() -> None:
+    found = Scoring(SCREENED, Final())(pruned(4.0))
+    assert found is not None
+    assert found.value == pytest.approx(10.0 + 2.0 * 4.0)
+    assert found.variance == pytest.approx((1.0 + 1.0 + 1.0 + 1.0) / (4 - 2))
+
+
+@pytest.mark.parametrize(
+    ("screened", "one"),
+    [
+        (SCREENED[:3], pruned(4.0)),  # a line through three leaves nothing open that means something
+        (SCREENED, pruned(4.0, at=0.1)),  # where no complete run has reported
+        (SCREENED, run("trial 9", "screen", None, outcome=Outcome.CRASHED)),
+        (SCREENED, run("trial 9", "confirm", None, outcome=None)),
+    ],
+)
+def test_a_run_may_say_nothing(screened: Sequence[RunRecord], one: RunRecord) -> None:
+    assert Scoring(screened, Final())(one) is None
+
+
+def test_a_crash_on_a_fresh_seed_is_the_worst_score_there_is() -> None:
+    crashed = run("trial 3", "confirm", None, outcome=Outcome.CRASHED)
+    assert Scoring(SCREENED, Final())(crashed) == Score("trial 3", 11.0)
+
+
+def test_what_lies_far_below_is_moved_up() -> None:
+    """Of 1, 2, 3, 4 and -1000 the quartiles are 1 and 3: far out begins at 1 - 3 * 2."""
+    scored = [complete(number, 0.0, float(number)) for number in range(1, 5)]
+    diverged = run("trial 0", "screen", -1000.0, outcome=Outcome.DIVERGED)
+    scoring = Scoring([*scored, diverged], Final())
+    assert scoring(diverged) == Score("trial 0", -5.0)
+    assert scoring(scored[3]) == Score("trial 4", 4.0)

@@ -1,0 +1,159 @@
+"""What is typed for a constraint, and what it means: `seconds<600`."""
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tuner.errors import UserError
+from tuner.results.number_format import format_number
+from tuner.results.objective import METRICS, SECONDS, Curve, StepsTo, make_metric
+from tuner.results.records import Scalar
+from tuner.support.names import did_you_mean
+
+KEY: Final = "study.constraints"
+NUM_PARAMETERS: Final = "num_parameters"
+"""As runs log it with each evaluation."""
+
+LOGGED: Final = (
+    NUM_PARAMETERS,
+    "eval/mean_length",
+    "train/env_steps_per_s",
+    "train/episode_return",
+    "train/episode_length",
+)
+"""Metrics that runs of all agents log; each agent logs more, all of them with a / in their names."""
+
+_NOT_NEGATIVE: Final = (SECONDS, NUM_PARAMETERS, "eval/mean_length", "train/env_steps_per_s", "train/episode_length")
+_COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_GRAMMAR: Final = re.compile(r"([A-Za-z][\w/.-]*)\s*(<=|>=|<|>)\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
+_AT_THE_LIMIT: Final = 1e-12
+"""What a value that is the limit itself is beyond it, where it has to stay clear of it: Optuna takes 0 as feasible."""
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """One constraint.
+
+    Attributes:
+        name: Of the value.
+        comparison: One of <, <=, > and >=.
+        limit: What the value is compared with.
+    """
+
+    name: str
+    comparison: str
+    limit: float
+
+    def __str__(self) -> str:
+        return f"{self.name}{self.comparison}{self.limit:g}"
+
+    @property
+    def is_upper(self) -> bool:
+        """Whether values have to be low."""
+        return self.comparison.startswith("<")
+
+    def holds(self, value: float) -> bool:
+        """Whether a value is on the right side."""
+        return _COMPARISONS[self.comparison](value, self.limit)
+
+    def excess(self, value: float) -> float:
+        """How far a value is beyond the limit, as a share of that; 0 or less: it holds.
+
+        A share, as samplers add up the excess of several constraints. Of a limit of 0 it is the distance.
+        """
+        beyond = (value - self.limit if self.is_upper else self.limit - value) / (abs(self.limit) or 1.0)
+        return beyond if self.holds(value) or beyond > 0.0 else _AT_THE_LIMIT
+
+    def of(self, seconds: float, curve: Curve, logged: Mapping[str, Scalar]) -> float | None:
+        """The value of a run; None: it has none.
+
+        Args:
+            seconds: Wall time.
+            curve: What it reported.
+            logged: The last value of each metric that was kept.
+        """
+        if self.name == SECONDS:
+            return seconds
+        if is_of_curve(self.name):
+            return make_metric(self.name)(curve) if curve else None
+        value = logged.get(self.name)
+        known = isinstance(value, int | float) and math.isfinite(value)
+        return float(value) if known and value is not None else None
+
+    def against(self, value: float) -> str:
+        """`seconds 734 against < 600`."""
+        return f"{self.name} {format_number(value)} against {self.comparison} {format_number(self.limit)}"
+
+
+def is_of_curve(name: str) -> bool:
+    """Whether a value is worked out of what a run has reported."""
+    return name in METRICS or name.startswith(StepsTo.prefix)
+
+
+def parse_constraint(text: str) -> Constraint:
+    """The constraint that is typed so: NAME OP NUMBER.
+
+    Raises:
+        UserError: It is none, no run has a value of that name, or no run can hold it.
+    """
+    found = _GRAMMAR.fullmatch(text.strip()) if isinstance(text, str) else None
+    if found is None or not math.isfinite(float(found[3])):
+        raise UserError(
+            f"{KEY}: {text!r} is no constraint; write NAME OP NUMBER, as in seconds<600 or num_parameters<1e5, where "
+            "OP is <, <=, > or >="
+        )
+    constraint = Constraint(found[1], found[2], float(found[3]))
+    _check_name(constraint.name, text)
+    if constraint.name in _NOT_NEGATIVE:
+        _check_sign(constraint, text)
+    return constraint
+
+
+def _check_name(name: str, text: str) -> None:
+    if name.startswith(StepsTo.prefix):
+        make_metric(name)
+    elif "/" not in name and name not in (SECONDS, *LOGGED, *METRICS):
+        known = did_you_mean(name, (SECONDS, *LOGGED, *METRICS, f"{StepsTo.prefix}475"))
+        raise UserError(
+            f"{KEY}: {text!r} names {name}, which no run has{known}; or a metric that runs log, as train/loss"
+        )
+
+
+def _check_sign(constraint: Constraint, text: str) -> None:
+    if constraint.is_upper and not any(map(constraint.holds, (0.0, math.ulp(0.0)))):
+        raise UserError(f"{KEY}: {text!r} cannot hold: {constraint.name} is never below 0; give a limit above 0")
+    if not constraint.is_upper and constraint.holds(0.0):
+        raise UserError(f"{KEY}: {text!r} always holds: {constraint.name} is never below 0; leave it out")
+
+
+def parse_constraints(texts: Sequence[str]) -> tuple[Constraint, ...]:
+    """Those of a study.
+
+    Raises:
+        UserError: One of them is wrong, or two of them do not go together.
+    """
+    found: list[Constraint] = []
+    for text in texts:
+        one = parse_constraint(text)
+        for other in found:
+            if one.name == other.name:
+                _check_pair(other, one)
+        found.append(one)
+    return tuple(found)
+
+
+def _check_pair(first: Constraint, second: Constraint) -> None:
+    if first.is_upper == second.is_upper:
+        side = "above" if first.is_upper else "below"
+        raise UserError(f"{KEY} has {first} and {second}: give {first.name} one limit {side}, the stricter one")
+    upper, lower = (first, second) if first.is_upper else (second, first)
+    if not (lower.limit < upper.limit or (lower.holds(upper.limit) and upper.holds(lower.limit))):
+        raise UserError(f"{KEY}: no value of {first.name} holds both {first} and {second}")

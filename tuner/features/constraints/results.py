@@ -1,0 +1,104 @@
+"""What constraints add to the results of a study."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from tuner.features.constraints.facts import CONSTRAINTS
+from tuner.features.constraints.feasibility import Feasibility, describe_counts, standing, value_of
+from tuner.features.constraints.inequalities import Constraint, is_of_curve, parse_constraints
+from tuner.results.features import InResults, RunColumn, ShownIn, chosen
+from tuner.results.findings import Finding, Verdict
+from tuner.results.number_format import format_number, join_words
+from tuner.results.objective import SECONDS
+from tuner.results.protocol import StudySettings
+from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, Scalar, StudySummary
+
+
+def _kept(settings: StudySettings) -> Iterator[str]:
+    names = (one.name for one in parse_constraints(settings.constraints))
+    return (name for name in names if name != SECONDS and not is_of_curve(name))
+
+
+def _of(summary: StudySummary) -> tuple[Constraint, ...]:
+    return parse_constraints(CONSTRAINTS.of(summary))
+
+
+def _columns(summary: StudySummary) -> Iterator[RunColumn]:
+    """What each run has of the values that no other column holds, and whether it holds all constraints."""
+    constraints = _of(summary)
+    if not constraints:
+        return
+    own = Feasibility(constraints)
+    others = {
+        one.name: one for one in constraints if one.name not in (SECONDS, *(other.name for other in summary.others))
+    }
+    for name, one in others.items():
+        is_there = any(name in run.scores for run in summary.runs)
+        shown_in = ~ShownIn.FILE if is_there else ~ShownIn(0)
+        yield RunColumn(name, partial(value_of, one), shown_in)
+    yield RunColumn("feasible", partial(_feasible, own))
+
+
+def _feasible(own: Feasibility, run: RunRecord) -> Scalar:
+    if not run.complete:
+        return None
+    violated = own.violated([run])
+    return f"no: {join_words(violated)}" if violated else "yes"
+
+
+def _verdict(summary: StudySummary) -> Verdict | None:
+    """That no configuration is feasible, where none is by the latest stage of those that choose."""
+    own = Feasibility(_of(summary))
+    if not own.constraints or summary.winner_label is not None:
+        return None
+    for stages in ((CONFIRM,), (RACE, SCREEN), (SCREEN,)):  # as far as it has come
+        runs = [run for stage in stages for run in summary.stage(stage) if run.complete]
+        first = {run.label: run for run in summary.stage(stages[0]) if run.complete}
+        if first and all(own.violated([run for run in runs if run.label == label]) for label in first):
+            return Verdict(Finding.NONE_FEASIBLE, f"{own.none_feasible([*first.values()], runs)}. Nothing is chosen.")
+    return None
+
+
+def _preface(summary: StudySummary) -> list[str]:
+    """How many are feasible, and by how much what was chosen holds."""
+    constraints = _of(summary)
+    if not constraints:
+        return []
+    labels = chosen(summary).labels
+    tests = [(label, said) for label in labels if (said := _tested(summary, label))]
+    return [
+        describe_counts(constraints, summary.stage(SCREEN)),
+        *(f"On test seeds, {label}: {said}." for label, said in tests),
+    ]
+
+
+def _tested(summary: StudySummary, label: str) -> str:
+    told = []
+    for one in _of(summary):
+        found = standing(one, summary.stage(TEST, label))
+        if found is not None:
+            value, holds = found
+            told.append(f"{one.name} {value} against {one.comparison} {format_number(one.limit)}: {holds}")
+    return "; ".join(told)
+
+
+def _warnings(summary: StudySummary) -> list[str]:
+    """Of the winner and the default configuration, what the test seeds show that they do not hold."""
+    own, told = Feasibility(_of(summary)), []
+    names = {summary.default_label: "the default configuration", summary.winner_label: "it"}
+    for label, name in reversed(names.items()):
+        runs = [] if label is None else [run for run in summary.stage(TEST, label) if run.complete]
+        if runs and (violated := own.violated(runs)):
+            no_choice = "" if name == "it" else ", so it is no alternative"
+            told.append(f"On test seeds {name} is not feasible ({join_words(violated)}){no_choice}.")
+    return told
+
+
+PART = InResults(
+    facts=(CONSTRAINTS,),
+    kept_metrics=_kept,
+    columns=_columns,
+    verdict=_verdict,
+    preface=_preface,
+    warnings=_warnings,
+)

@@ -1,0 +1,42 @@
+"""The runs behind screening, handed out one by one to the configurations about which the choice is least sure."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import optuna
+
+from tuner.results.protocol import stage_seeds
+from tuner.results.records import CONFIRM
+from tuner.study.definition import Candidate, StudyDefinition
+from tuner.study.run_registry import Run, SeedRegistry
+
+Choose = Callable[[], Candidate]
+"""The configuration that is to run once more, by all runs so far."""
+
+
+class AllocationRegistry(SeedRegistry):
+    """Runs of a few configurations, each on as many seeds as the choice needs.
+
+    A configuration has its k-th run on the k-th seed of confirmation, so that any two have seeds in common.
+
+    Args:
+        study: Optuna's, of the stage.
+        definition: The study.
+        num_runs: How many there are to be.
+        choose: Says whose run is the next.
+    """
+
+    def __init__(self, study: optuna.Study, definition: StudyDefinition, num_runs: int, choose: Choose) -> None:
+        super().__init__(study, CONFIRM, definition, [], [])
+        self._total = max(num_runs, self._total)
+        self._choose = choose
+
+    def next_run(self) -> Run | None:
+        """Enters one more run, up to the number there are to be."""
+        if not self._waiting and len(self.study.get_trials(deepcopy=False)) < self._total:
+            candidate = self._choose()
+            had = Counter(run.label for run in self.records())[candidate.label]
+            taken = {run.seed for run in self.records() if run.label == candidate.label}
+            seeds = stage_seeds(self._definition.seed, CONFIRM, had + 1)
+            self._wanted = {(candidate.number, next(seed for seed in seeds if seed not in taken)): candidate}
+        return super().next_run()

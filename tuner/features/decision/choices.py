@@ -1,0 +1,76 @@
+"""What may choose the winner, as it is typed for `study.decision`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tuner.errors import UserError
+from tuner.results.protocol import Decider, Search, StagePlan, StudySettings
+from tuner.results.records import CONFIRM, RACE
+
+
+@dataclass(frozen=True)
+class ByAllRuns:
+    """The mean over all runs of a candidate, those of screening and race included."""
+
+    name: str = "all_runs"
+
+    def check(self, settings: StudySettings, search: Search | None) -> None:
+        """Refuses what has no one score, or no screening."""
+        _check(self.name, settings, search)
+
+    def planned(self, stages: tuple[StagePlan, ...]) -> tuple[StagePlan, ...]:
+        """The same runs."""
+        return stages
+
+
+@dataclass(frozen=True)
+class ByModel:
+    """The posterior mean of a model of all runs, which also says whose run is the next."""
+
+    name: str = "model"
+
+    def check(self, settings: StudySettings, search: Search | None) -> None:
+        """Refuses what has no one score, or no screening, or goes by another statistic than the mean."""
+        _check(self.name, settings, search)
+        if settings.over_seeds != "mean":
+            raise UserError(
+                f"study.decision={self.name} goes by the mean over seeds: leave out study.over_seeds="
+                f"{settings.over_seeds}, or take study.decision=confirmed"
+            )
+
+    def planned(self, stages: tuple[StagePlan, ...]) -> tuple[StagePlan, ...]:
+        """As many runs behind screening as race and confirmation would have, as one stage."""
+        again = [plan for plan in stages if plan.stage in (RACE, CONFIRM)]
+        return tuple(_shared(plan, again) if plan.stage == CONFIRM else plan for plan in stages if plan.stage != RACE)
+
+
+def _shared(confirm: StagePlan, again: Sequence[StagePlan]) -> StagePlan:
+    return replace(
+        confirm,
+        env_steps=sum(plan.env_steps for plan in again),
+        what="runs on fresh seeds, each of the configuration that the choice needs to know better",
+        shared_runs=sum(plan.num_runs for plan in again),
+    )
+
+
+CONFIRMED: Final = "confirmed"
+"""The scores on the seeds of confirmation, as in every study that says nothing else."""
+
+DECISIONS: Final[dict[str, Decider | None]] = {
+    CONFIRMED: None,
+    **{one.name: one for one in (ByAllRuns(), ByModel())},
+}
+"""By what is typed."""
+
+
+def _check(name: str, settings: StudySettings, search: Search | None) -> None:
+    if settings.others:
+        raise UserError(
+            f"study.decision={name} goes by one score, and study.metric names several: take study.decision=confirmed"
+        )
+    if search is not None:
+        raise UserError(
+            f"study.decision={name} chooses among screened trials, and {search.name} has none: take "
+            "study.decision=confirmed"
+        )

@@ -1,0 +1,32 @@
+"""What the model knows of the configurations that it chose among."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from tuner.results.records import Fact
+
+
+@dataclass(frozen=True)
+class Believed:
+    """The true score of a configuration as far as all runs tell: its mean over all seeds there are.
+
+    Attributes:
+        label: Of the configuration.
+        mean: Of the posterior.
+        low: Lower end of its 95 % interval.
+        high: Upper end.
+        num_runs: Runs of this configuration, its screening run included.
+    """
+
+    label: str
+    mean: float
+    low: float
+    high: float
+    num_runs: int
+
+
+BELIEVED: Final = Fact[tuple[Believed, ...]]("posterior", (), tuple[Believed, ...])
+"""Of the configurations that ran again behind screening, the winner first; nothing where no model decided."""
+
+DECISION: Final = Fact[str]("decision", "", str)
+"""What chose the winner, as it is typed; empty: the scores on the seeds of confirmation."""

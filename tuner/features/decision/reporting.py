@@ -1,0 +1,40 @@
+"""What the page and the terminal tell of a decision by a model."""
+
+from collections.abc import Iterator
+
+from tuner.features.decision.facts import BELIEVED
+from tuner.reporting.elements import note, number_cell, section, table, text_cell
+from tuner.reporting.features import InReporting
+from tuner.reporting.markup import Html, tag
+from tuner.results.findings import Estimate, Verdict
+from tuner.results.records import StudySummary
+
+_WORDS = (
+    "Estimates of the mean score over all seeds, by a model of all runs together: of this configuration, of similar "
+    "ones, and of those that were pruned, which count for less. The highest of many scores is lucky; these estimates "
+    "allow for that. The test seeds had no part in it."
+)
+
+
+def _section(summary: StudySummary, found: Verdict) -> Iterator[Html]:
+    """The configurations that ran again, as the model knows them."""
+    del found
+    known = BELIEVED.of(summary)
+    if not known:
+        return
+    rows = [
+        tag(
+            "tr",
+            text_cell(one.label),
+            number_cell(one.num_runs, str(one.num_runs)),
+            number_cell(one.mean),
+            text_cell(Estimate(one.mean, one.low, one.high, one.num_runs).around),
+            class_="winner" if one.label == summary.winner_label else None,
+        )
+        for one in known
+    ]
+    heads = ["configuration", "runs", "score", "95 % interval"]
+    yield section("decision", "What all runs say of the best", note(_WORDS), table("decision-table", heads, rows))
+
+
+PART = InReporting(result_sections=_section)

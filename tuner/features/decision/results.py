@@ -1,0 +1,46 @@
+"""What is told of a winner that more than the scores of confirmation has chosen."""
+
+from collections.abc import Iterator
+
+from tuner.features.decision.choices import DECISIONS, ByAllRuns
+from tuner.features.decision.facts import BELIEVED, DECISION, Believed
+from tuner.results.features import InResults
+from tuner.results.findings import Estimate, estimate
+from tuner.results.number_format import join_words
+from tuner.results.records import TEST, StudySummary
+
+
+def _believed(summary: StudySummary, label: str) -> Believed | None:
+    return next((one for one in BELIEVED.of(summary) if one.label == label), None)
+
+
+def _tuning(summary: StudySummary, label: str) -> Estimate | None:
+    """The posterior of a model, or the mean over all runs where these decided."""
+    if (found := _believed(summary, label)) is not None:
+        return Estimate(found.mean, found.low, found.high, found.num_runs)
+    if DECISION.of(summary) != ByAllRuns().name:
+        return None
+    scores = [run.score for run in summary.runs if run.label == label and run.stage != TEST and run.score is not None]
+    return estimate(scores) if scores else None
+
+
+def _sentences(summary: StudySummary) -> Iterator[str]:
+    """What the model knows, and of whom it cannot tell the winner."""
+    winner = _believed(summary, summary.winner_label or "")
+    if winner is None:
+        return
+    score = Estimate(winner.mean, winner.low, winner.high, winner.num_runs)
+    yield (
+        f"By all its {winner.num_runs} runs together, and those of similar configurations, the score of {winner.label} "
+        f"is {score}: an estimate that allows for the luck of a best one, with its 95 % interval."
+    )
+    close = [one.label for one in BELIEVED.of(summary)[1:] if one.high >= winner.mean]
+    if close:
+        yield f"By the same estimate {join_words(close)} may be as good: {_reach(len(close))} its score."
+
+
+def _reach(number: int) -> str:
+    return "the interval reaches" if number == 1 else f"{number} intervals reach"
+
+
+PART = InResults(facts=(BELIEVED, DECISION), decisions=DECISIONS, tuning=_tuning, sentences=_sentences)

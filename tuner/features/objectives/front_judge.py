@@ -1,0 +1,119 @@
+"""Ends runs early that others are ahead of in every objective, beyond chance."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import optuna
+
+from tuner.features.objectives.leads import (
+    Objectives,
+    RungMargins,
+    describe_margins,
+    margins_from_json,
+    margins_to_json,
+    measure_margins,
+)
+from tuner.features.objectives.pareto_front import Losses
+from tuner.results.objective import STEP_TOLERANCE, make_metric, make_others
+from tuner.results.records import RunRecord
+from tuner.study.definition import StudyDefinition
+from tuner.study.run_registry import Run, RunRegistry
+from tuner.study.storage.store import DEFINITION
+from tuner.trial.messages import JsonDict, Verdict
+
+MARGINS: Final = "margins"
+"""What the storage keeps of the rungs of a study: measured once, so that a study that goes on decides alike."""
+
+
+class FrontJudge:
+    """Answers the reports of screening runs.
+
+    A run is compared with complete ones only. Optuna is told no value of a run that ends here: it has none of some
+    objectives.
+
+    Args:
+        definition: The study.
+        study: Optuna's, of the screening stage.
+        note: Told where runs may be pruned, once that is known.
+    """
+
+    def __init__(self, definition: StudyDefinition, study: optuna.Study, note: Callable[[str], object]) -> None:
+        self._definition = definition
+        self._study = study
+        self._note = note
+        self._pruning = definition.settings.pruning
+        self._points = self._pruning.points(definition.num_points)
+        self._final: list[Losses] = []
+        self._early: dict[int, list[Losses | None]] = {point: [] for point in self._points}
+        self._rungs: dict[int, RungMargins] | None = None
+        self._limit = 0.0
+        self._hopeless: set[str] = set()
+        if MARGINS in study.user_attrs:
+            self._rungs = _by_point(margins_from_json(study.user_attrs[MARGINS]["rungs"]))
+
+    def answer(self, registry: RunRegistry, run: Run, step: float) -> Verdict:
+        """The verdict on a run that has just reported at this step."""
+        del registry
+        passed = [point for point in self._points if point not in run.rungs and step >= self._at(point)]
+        run.rungs.update(passed)
+        ends = run.key in self._hopeless or any(self._is_hopeless(run, point) for point in passed)
+        return "prune" if ends else "continue"
+
+    def catch_up(self, registry: RunRegistry, run: Run) -> None:
+        """Takes in what a run reported while nobody listened: its last report may still be unanswered."""
+        for step, _ in run.points[:-1]:
+            run.rungs.update(point for point in self._points if step >= self._at(point))
+        if run.points and self.answer(registry, run, run.points[-1][0]) == "prune":
+            self._hopeless.add(run.key)
+
+    def see(self, record: RunRecord) -> None:
+        """Takes in a run that has ended, and measures the margins once enough runs are complete."""
+        self._limit = self._limit or record.time_limit
+        final = self._objectives.final(record)
+        if not (record.complete and record.feasible) or final is None:
+            return
+        self._final.append(final)
+        for point, early in self._early.items():
+            early.append(self._objectives.early(record.curve, record.times, point / self._definition.num_points))
+        if self._rungs is None and len(self._final) >= self._pruning.min_trials:
+            self._measure()
+
+    def _measure(self) -> None:
+        num_points, num_trials = self._definition.num_points, len(self._final)
+        rungs = tuple(
+            RungMargins(point, point / num_points, measure_margins(self._pruning, early, self._final))
+            for point, early in self._early.items()
+        )
+        self._rungs = _by_point(rungs)
+        self._study.set_user_attr(MARGINS, {"num_trials": num_trials, "rungs": margins_to_json(rungs)})
+        self._note(describe_margins(self._objectives, rungs, num_trials))
+
+    def _at(self, point: int) -> float:
+        return point / self._definition.num_points - STEP_TOLERANCE
+
+    def _is_hopeless(self, run: Run, point: int) -> bool:
+        rung = (self._rungs or {}).get(point)
+        if rung is None:
+            return False
+        own = self._objectives.early(run.points, run.timing.seconds, rung.fraction)
+        known = [other for other in self._early[point] if other is not None]
+        return own is not None and rung.is_hopeless(own, known)
+
+    @property
+    def _objectives(self) -> Objectives:
+        """With the time limit that the first complete run has set, if a score goes by one."""
+        return Objectives(self._definition.metric, self._definition.others, self._limit)
+
+
+def _by_point(rungs: Sequence[RungMargins]) -> dict[int, RungMargins]:
+    return {rung.point: rung for rung in rungs}
+
+
+def describe_kept(study: optuna.Study) -> str:
+    """What was measured at the rungs of a study; empty: nothing yet."""
+    kept: JsonDict | None = study.user_attrs.get(MARGINS)
+    if kept is None:
+        return ""
+    about: JsonDict = study.user_attrs[DEFINITION]
+    objectives = Objectives(make_metric(about["metric"]), make_others(about.get("others", ()), about["metric"]))
+    return describe_margins(objectives, margins_from_json(kept["rungs"]), kept["num_trials"])

@@ -1,0 +1,173 @@
+"""Which runs others are ahead of in every objective, beyond chance. Pure functions over records.
+
+An objective has an early value where one is known before the end: a metric of the curve has that of the part so far,
+and seconds have those of training so far. A lead at a rung may be lost by the end. How large a lead has to be is
+measured on the first complete runs: the margin of an objective is the lead at that rung which no more than `LOST_SHARE`
+of their pairs have had and lost. As with one objective, a rung is used only where early ranks agree with final ones.
+
+One run may be ahead by luck of its own, and with every complete run there is one more that may: it takes `NUM_AHEAD`.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from tuner.features.objectives.pareto_front import Losses
+from tuner.results.number_format import format_number, join_words
+from tuner.results.objective import SECONDS, STEP_TOLERANCE, Curve, Metric, Timing, make_metric
+from tuner.results.protocol import Pruning
+from tuner.results.records import Objective, RunRecord
+from tuner.results.statistics import spearman, spearman_bound
+from tuner.trial.messages import JsonDict
+
+LOST_SHARE = 0.1
+"""Of the pairs of complete runs, how many may have lost a lead of more than the margin."""
+
+NUM_AHEAD = 2
+"""Complete runs that have to be ahead of another one for that to be pruned."""
+
+_LEAST_SECONDS = 1e-6
+"""Below this two durations are the same; their logarithms need a number."""
+
+
+@dataclass(frozen=True)
+class Objectives:
+    """The objectives of a study, the metric first, as losses: one number for each, lower is better.
+
+    Seconds are compared by their logarithm, as what makes a run slower makes it so by a share.
+
+    Attributes:
+        metric: The first one.
+        others: Those behind it.
+        limit: Seconds that runs which miss a value are scored by; 0: none.
+    """
+
+    metric: Metric
+    others: Sequence[Objective]
+    limit: float = 0.0
+
+    def early(self, curve: Curve, times: Curve, fraction: float) -> Losses | None:
+        """What a run has come to at a fraction of the budget; None where one of the values is not known.
+
+        Args:
+            curve: Of the run, with at least the points up to there.
+            times: (fraction of the budget, seconds of training until then) of these points.
+            fraction: Of the rung.
+        """
+        curve = [(step, value) for step, value in curve if step <= fraction + STEP_TOLERANCE]
+        timing, known = Timing(tuple(times), self.limit), dict(times)
+        if not curve or not timing.covers(curve):
+            return None
+        seconds = _seconds_loss(known[curve[-1][0]])
+        further = [seconds if one.name == SECONDS else -make_metric(one.name)(curve, timing) for one in self.others]
+        return (-self.metric(curve, timing), *further)
+
+    def final(self, run: RunRecord) -> Losses | None:
+        """What a complete run has come to; None where one of the values is not known."""
+        values = run.objectives(self.others)
+        if values is None:
+            return None
+        further = zip(values[1:], self.others, strict=True)
+        return (-values[0], *(_seconds_loss(value) if one.name == SECONDS else -value for value, one in further))
+
+    def describe(self, margins: Sequence[float]) -> str:
+        """How large margins are, for people: `final score 3.2 and seconds 12 %`."""
+        names = [self.metric.name, *(one.name for one in self.others)]
+        return join_words(
+            f"{name} {math.expm1(margin):.0%}" if name == SECONDS else f"{name} {format_number(margin, 3)}"
+            for name, margin in zip(names, margins, strict=True)
+        )
+
+
+def _seconds_loss(seconds: float) -> float:
+    return math.log(max(seconds, _LEAST_SECONDS))
+
+
+@dataclass(frozen=True)
+class RungMargins:
+    """What is known about one rung.
+
+    Attributes:
+        point: The evaluation, counted from 1.
+        fraction: Its share of the step budget.
+        margins: How large a lead has to be in each objective, in the unit of its loss; empty: no run is pruned there.
+    """
+
+    point: int
+    fraction: float
+    margins: tuple[float, ...] = ()
+
+    def is_hopeless(self, own: Losses, others: Iterable[Losses]) -> bool:
+        """Whether enough others are ahead in every objective, by more than the margin."""
+        if not self.margins:
+            return False
+        return sum(self._is_behind(own, other) for other in others) >= NUM_AHEAD
+
+    def _is_behind(self, own: Losses, other: Losses) -> bool:
+        return all(mine - theirs > margin for mine, theirs, margin in zip(own, other, self.margins, strict=True))
+
+
+def measure_margins(pruning: Pruning, early: Sequence[Losses | None], final: Sequence[Losses]) -> tuple[float, ...]:
+    """How large a lead at a rung has to be in each objective, by the first complete runs.
+
+    Args:
+        pruning: How far ranks have to agree.
+        early: What each of the runs had come to at the rung; None: that is not known.
+        final: What they came to in the end.
+
+    Returns:
+        None at all where a value is not known, or where ranks do not agree in one of the objectives.
+    """
+    known = [losses for losses in early if losses is not None]
+    if len(known) < len(final):
+        return ()
+    columns = [*zip(zip(*known, strict=True), zip(*final, strict=True), strict=True)]
+    if not all(_agree(pruning, there, end) for there, end in columns):
+        return ()
+    return tuple(lost_lead(there, end) for there, end in columns)
+
+
+def _agree(pruning: Pruning, early: Sequence[float], final: Sequence[float]) -> bool:
+    """As `tuner.results.protocol.decide_rungs` asks of the one score; never where all are alike."""
+    agrees = spearman(early, final) >= pruning.min_rank_agreement
+    return agrees and spearman_bound(early, final) >= pruning.min_rank_bound
+
+
+def lost_lead(early: Sequence[float], final: Sequence[float]) -> float:
+    """The lead which no more than `LOST_SHARE` of all pairs have had early and lost by the end.
+
+    Args:
+        early: [N] losses at a rung, N >= 2.
+        final: [N] losses at the end.
+    """
+    lost = []
+    for one, other in combinations(range(len(early)), 2):
+        lead = early[one] - early[other]
+        lost.append(abs(lead) if lead * (final[one] - final[other]) < 0.0 else 0.0)
+    return sorted(lost)[math.ceil((1.0 - LOST_SHARE) * len(lost)) - 1]
+
+
+def margins_to_json(rungs: Sequence[RungMargins]) -> list[JsonDict]:
+    """As they are kept with the study."""
+    return [{**vars(rung), "margins": list(rung.margins)} for rung in rungs]
+
+
+def margins_from_json(entries: Sequence[JsonDict]) -> tuple[RungMargins, ...]:
+    """Inverse of `margins_to_json`."""
+    return tuple(
+        RungMargins(int(entry["point"]), float(entry["fraction"]), tuple(map(float, entry["margins"])))
+        for entry in entries
+    )
+
+
+def describe_margins(objectives: Objectives, rungs: Sequence[RungMargins], num_trials: int) -> str:
+    """One sentence for the reader: where runs may be pruned, and what it takes."""
+    on = [f"{rung.fraction:.0%} of the budget ({objectives.describe(rung.margins)})" for rung in rungs if rung.margins]
+    if not on:
+        return "No run can be pruned: at no rung do early values of all objectives agree in rank with final ones."
+    return (
+        f"A run is pruned at {join_words(on)} if {NUM_AHEAD} complete runs are ahead of it in every objective by more "
+        f"than the margin in brackets, a lead that {LOST_SHARE:.0%} of the pairs of the first {num_trials} complete "
+        "runs have lost by the end."
+    )
