@@ -27,6 +27,7 @@ LOGGED: Final = (
 """Metrics that runs of all agents log; each agent logs more, all of them with a / in their names."""
 
 _NOT_NEGATIVE: Final = (SECONDS, NUM_PARAMETERS, "eval/mean_length", "train/env_steps_per_s", "train/episode_length")
+_STEPS_TO: Final = "minus a share of the budget, -1 at its end and never below -2; for half of it, write {name}>=-0.5"
 _COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -112,8 +113,7 @@ def parse_constraint(text: str) -> Constraint:
         )
     constraint = Constraint(found[1], found[2], float(found[3]))
     _check_name(constraint.name, text)
-    if constraint.name in _NOT_NEGATIVE:
-        _check_sign(constraint, text)
+    _check_limit(constraint, text)
     return constraint
 
 
@@ -127,11 +127,18 @@ def _check_name(name: str, text: str) -> None:
         )
 
 
-def _check_sign(constraint: Constraint, text: str) -> None:
-    if constraint.is_upper and not any(map(constraint.holds, (0.0, math.ulp(0.0)))):
-        raise UserError(f"{KEY}: {text!r} cannot hold: {constraint.name} is never below 0; give a limit above 0")
-    if not constraint.is_upper and constraint.holds(0.0):
-        raise UserError(f"{KEY}: {text!r} always holds: {constraint.name} is never below 0; leave it out")
+def _check_limit(constraint: Constraint, text: str) -> None:
+    """Refuses what every run holds, or none, by what is known of such values."""
+    name, steps_to = constraint.name, constraint.name.startswith(StepsTo.prefix)
+    if not steps_to and name not in _NOT_NEGATIVE:
+        return
+    ends = (-2.0, -math.ulp(0.0)) if steps_to else (0.0, math.inf)
+    holds = [constraint.holds(value) for value in (ends[0], math.nextafter(ends[0], math.inf), ends[1])]
+    known = f"{name} is {_STEPS_TO.format(name=name)}" if steps_to else f"{name} is never below 0"
+    if all(holds):
+        raise UserError(f"{KEY}: {text!r} always holds: {known}" + ("" if steps_to else "; leave it out"))
+    if not any(holds):
+        raise UserError(f"{KEY}: {text!r} cannot hold: {known}" + ("" if steps_to else "; give a limit above 0"))
 
 
 def parse_constraints(texts: Sequence[str]) -> tuple[Constraint, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import optuna
 
+from tuner.features.decision.facts import RUNS_BEFORE
 from tuner.results.protocol import stage_seeds
 from tuner.results.records import CONFIRM
 from tuner.study.definition import Candidate, StudyDefinition
@@ -22,13 +23,17 @@ class AllocationRegistry(SeedRegistry):
     Args:
         study: Optuna's, of the stage.
         definition: The study.
+        num_screened: Configurations there are to choose from. Where more were screened since runs were handed out,
+            the runs so far tell little of these, and as many follow anew.
         num_runs: How many there are to be.
         choose: Says whose run is the next.
     """
 
-    def __init__(self, study: optuna.Study, definition: StudyDefinition, num_runs: int, choose: Choose) -> None:
+    def __init__(
+        self, study: optuna.Study, definition: StudyDefinition, num_screened: int, num_runs: int, choose: Choose
+    ) -> None:
         super().__init__(study, CONFIRM, definition, [], [])
-        self._total = max(num_runs, self._total)
+        self._total = max(_runs_before(study, num_screened) + num_runs, self._total)
         self._choose = choose
 
     def next_run(self) -> Run | None:
@@ -40,3 +45,12 @@ class AllocationRegistry(SeedRegistry):
             seeds = stage_seeds(self._definition.seed, CONFIRM, had + 1)
             self._wanted = {(candidate.number, next(seed for seed in seeds if seed not in taken)): candidate}
         return super().next_run()
+
+
+def _runs_before(study: optuna.Study, num_screened: int) -> int:
+    """How many runs there were when first so many configurations were screened; kept from then on."""
+    kept = dict(RUNS_BEFORE.read(study.user_attrs.get(RUNS_BEFORE.key_kept, {})))
+    if (key := str(num_screened)) not in kept:
+        kept[key] = len(study.get_trials(deepcopy=False))
+        study.set_user_attr(RUNS_BEFORE.key_kept, kept)
+    return kept[key]

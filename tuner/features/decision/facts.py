@@ -1,9 +1,10 @@
 """What the model knows of the configurations that it chose among."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tuner.results.records import Fact
+from tuner.results.records import CONFIRM, Fact
 
 
 @dataclass(frozen=True)
@@ -30,3 +31,6 @@ BELIEVED: Final = Fact[tuple[Believed, ...]]("posterior", (), tuple[Believed, ..
 
 DECISION: Final = Fact[str]("decision", "", str)
 """What chose the winner, as it is typed; empty: the scores on the seeds of confirmation."""
+
+RUNS_BEFORE: Final = Fact[Mapping[str, int]]("runs_before", {}, Mapping[str, int], stage=CONFIRM)
+"""How many runs had been handed out when first so many configurations, by number, were there to choose from."""

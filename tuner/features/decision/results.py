@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tuner.features.decision.choices import DECISIONS, ByAllRuns
-from tuner.features.decision.facts import BELIEVED, DECISION, Believed
+from tuner.features.decision.facts import BELIEVED, DECISION, RUNS_BEFORE, Believed
 from tuner.results.features import InResults
 from tuner.results.findings import Estimate, estimate
 from tuner.results.number_format import join_words
@@ -43,4 +43,4 @@ def _reach(number: int) -> str:
     return "the interval reaches" if number == 1 else f"{number} intervals reach"
 
 
-PART = InResults(facts=(BELIEVED, DECISION), decisions=DECISIONS, tuning=_tuning, sentences=_sentences)
+PART = InResults(facts=(BELIEVED, DECISION, RUNS_BEFORE), decisions=DECISIONS, tuning=_tuning, sentences=_sentences)

@@ -74,7 +74,7 @@ def _decide(bench: Bench, screened: Sequence[RunRecord]) -> list[RunRecord]:
         return Candidate.of(run, space.values(drawn[run.number], config))
 
     num_runs = sum(plan.num_runs for plan in definition.plan() if plan.stage == CONFIRM)
-    registry = AllocationRegistry(bench.open_stage(CONFIRM), definition, num_runs, choose)
+    registry = AllocationRegistry(bench.open_stage(CONFIRM), definition, len(screened), num_runs, choose)
     bench.listener.on_stage(CONFIRM, registry.total, registry.records())
     bench.run_stage(Stage(bench.in_parts(registry)))
     known = model.chosen()

@@ -1,16 +1,16 @@
 """Ends runs early that others are ahead of in every objective, beyond chance."""
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable
+from dataclasses import asdict
 
 import optuna
 
+from tuner.features.objectives.facts import MARGINS
 from tuner.features.objectives.leads import (
+    Margins,
     Objectives,
     RungMargins,
     describe_margins,
-    margins_from_json,
-    margins_to_json,
     measure_margins,
 )
 from tuner.features.objectives.pareto_front import Losses
@@ -20,9 +20,6 @@ from tuner.study.definition import StudyDefinition
 from tuner.study.run_registry import Run, RunRegistry
 from tuner.study.storage.store import DEFINITION
 from tuner.trial.messages import JsonDict, Verdict
-
-MARGINS: Final = "margins"
-"""What the storage keeps of the rungs of a study: measured once, so that a study that goes on decides alike."""
 
 
 class FrontJudge:
@@ -48,8 +45,8 @@ class FrontJudge:
         self._rungs: dict[int, RungMargins] | None = None
         self._limit = 0.0
         self._hopeless: set[str] = set()
-        if MARGINS in study.user_attrs:
-            self._rungs = _by_point(margins_from_json(study.user_attrs[MARGINS]["rungs"]))
+        if (known := _kept(study)) is not None:
+            self._rungs = _by_point(known)
 
     def answer(self, registry: RunRegistry, run: Run, step: float) -> Verdict:
         """The verdict on a run that has just reported at this step."""
@@ -79,14 +76,15 @@ class FrontJudge:
             self._measure()
 
     def _measure(self) -> None:
-        num_points, num_trials = self._definition.num_points, len(self._final)
+        num_points = self._definition.num_points
         rungs = tuple(
             RungMargins(point, point / num_points, measure_margins(self._pruning, early, self._final))
             for point, early in self._early.items()
         )
-        self._rungs = _by_point(rungs)
-        self._study.set_user_attr(MARGINS, {"num_trials": num_trials, "rungs": margins_to_json(rungs)})
-        self._note(describe_margins(self._objectives, rungs, num_trials))
+        known = Margins(len(self._final), rungs)
+        self._rungs = _by_point(known)
+        self._study.set_user_attr(MARGINS.key_kept, asdict(known))
+        self._note(describe_margins(self._objectives, known))
 
     def _at(self, point: int) -> float:
         return point / self._definition.num_points - STEP_TOLERANCE
@@ -105,15 +103,19 @@ class FrontJudge:
         return Objectives(self._definition.metric, self._definition.others, self._limit)
 
 
-def _by_point(rungs: Sequence[RungMargins]) -> dict[int, RungMargins]:
-    return {rung.point: rung for rung in rungs}
+def _by_point(known: Margins) -> dict[int, RungMargins]:
+    return {rung.point: rung for rung in known.rungs}
+
+
+def _kept(study: optuna.Study) -> Margins | None:
+    kept = study.user_attrs.get(MARGINS.key_kept)
+    return None if kept is None else MARGINS.read(kept)
 
 
 def describe_kept(study: optuna.Study) -> str:
     """What was measured at the rungs of a study; empty: nothing yet."""
-    kept: JsonDict | None = study.user_attrs.get(MARGINS)
-    if kept is None:
+    if (known := _kept(study)) is None:
         return ""
     about: JsonDict = study.user_attrs[DEFINITION]
     objectives = Objectives(make_metric(about["metric"]), make_others(about.get("others", ()), about["metric"]))
-    return describe_margins(objectives, margins_from_json(kept["rungs"]), kept["num_trials"])
+    return describe_margins(objectives, known)

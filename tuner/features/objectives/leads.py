@@ -19,7 +19,6 @@ from tuner.results.objective import SECONDS, STEP_TOLERANCE, Curve, Metric, Timi
 from tuner.results.protocol import Pruning
 from tuner.results.records import Objective, RunRecord
 from tuner.results.statistics import spearman, spearman_bound
-from tuner.trial.messages import JsonDict
 
 LOST_SHARE = 0.1
 """Of the pairs of complete runs, how many may have lost a lead of more than the margin."""
@@ -108,6 +107,19 @@ class RungMargins:
         return all(mine - theirs > margin for mine, theirs, margin in zip(own, other, self.margins, strict=True))
 
 
+@dataclass(frozen=True)
+class Margins:
+    """What is known about the rungs of a study, measured once, so that a study that goes on decides alike.
+
+    Attributes:
+        num_trials: Complete runs that it was measured on.
+        rungs: In the order of the run.
+    """
+
+    num_trials: int
+    rungs: tuple[RungMargins, ...]
+
+
 def measure_margins(pruning: Pruning, early: Sequence[Losses | None], final: Sequence[Losses]) -> tuple[float, ...]:
     """How large a lead at a rung has to be in each objective, by the first complete runs.
 
@@ -148,26 +160,14 @@ def lost_lead(early: Sequence[float], final: Sequence[float]) -> float:
     return sorted(lost)[math.ceil((1.0 - LOST_SHARE) * len(lost)) - 1]
 
 
-def margins_to_json(rungs: Sequence[RungMargins]) -> list[JsonDict]:
-    """As they are kept with the study."""
-    return [{**vars(rung), "margins": list(rung.margins)} for rung in rungs]
-
-
-def margins_from_json(entries: Sequence[JsonDict]) -> tuple[RungMargins, ...]:
-    """Inverse of `margins_to_json`."""
-    return tuple(
-        RungMargins(int(entry["point"]), float(entry["fraction"]), tuple(map(float, entry["margins"])))
-        for entry in entries
-    )
-
-
-def describe_margins(objectives: Objectives, rungs: Sequence[RungMargins], num_trials: int) -> str:
+def describe_margins(objectives: Objectives, known: Margins) -> str:
     """One sentence for the reader: where runs may be pruned, and what it takes."""
-    on = [f"{rung.fraction:.0%} of the budget ({objectives.describe(rung.margins)})" for rung in rungs if rung.margins]
-    if not on:
+    used = [rung for rung in known.rungs if rung.margins]
+    on = [f"{rung.fraction:.0%} of the budget ({objectives.describe(rung.margins)})" for rung in used]
+    if not used:
         return "No run can be pruned: at no rung do early values of all objectives agree in rank with final ones."
     return (
         f"A run is pruned at {join_words(on)} if {NUM_AHEAD} complete runs are ahead of it in every objective by more "
-        f"than the margin in brackets, a lead that {LOST_SHARE:.0%} of the pairs of the first {num_trials} complete "
-        "runs have lost by the end."
+        f"than the margin in brackets, a lead that {LOST_SHARE:.0%} of the pairs of the first {known.num_trials} "
+        "complete runs have lost by the end."
     )

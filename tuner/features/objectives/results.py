@@ -1,6 +1,6 @@
 """What several objectives add to the results of a study."""
 
-from tuner.features.objectives.facts import FRONT
+from tuner.features.objectives.facts import FRONT, MARGINS
 from tuner.features.objectives.front_verdict import front_verdict
 from tuner.results.features import Choice, InResults
 from tuner.results.findings import Verdict
@@ -29,4 +29,4 @@ def _special(summary: StudySummary) -> str:
     return "of several objectives: it has a front, and no one winner" if summary.others else ""
 
 
-PART = InResults(facts=(FRONT,), choice=_choice, verdict=_verdict, special=_special)
+PART = InResults(facts=(FRONT, MARGINS), choice=_choice, verdict=_verdict, special=_special)

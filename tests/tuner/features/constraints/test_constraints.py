@@ -74,6 +74,8 @@ def test_a_constraint_is_a_name_an_operator_and_a_number(text: str, name: str, c
         ("num_parameters<=-1", "cannot hold"),
         ("seconds>=0", "'seconds>=0' always holds"),
         ("seconds>-1", "always holds"),
+        ("steps_to_475<20000", r"always holds: .* minus a share of the budget, .* write steps_to_475>=-0.5 for half"),
+        ("steps_to_475>0", "cannot hold: steps_to_475 is minus a share"),
     ],
 )
 def test_what_is_no_constraint_is_refused(text: str, why: str) -> None:

@@ -155,12 +155,22 @@ def test_a_study_that_dies_again_and_again_decides_as_in_one_go(
 
 
 def test_more_trials_are_decided_anew(tmp_path: Path) -> None:
+    """Those that are new have as many runs to share as the first ones had, and the best of all is one of them."""
     first = study(tmp_path, num_test_seeds=1)
-    more = study(tmp_path, num_trials=12, num_select_seeds=3, num_test_seeds=1)
-    again = ran_again(more)
-    assert again[:NUM_AGAIN] == ran_again(first)
-    assert len(again) == NUM_AGAIN + 2
-    assert BELIEVED.of(more)[0].label == more.winner_label
+
+    def behave(spec: TrialSpec, attempt: int) -> Script:
+        rate = spec.config["optimizer"]["learning_rate"]
+        if spec.key == "screen/10":
+            good.append(rate)
+        return Script([(point / 9, 1e4 if rate in good else 0.0) for point in range(1, 10)])
+
+    good: list[float] = []
+    for _ in range(2):  # the second time there is nothing left to do
+        more = study(tmp_path, FakeExecutor(behave=behave), num_trials=12, num_select_seeds=3, num_test_seeds=1)
+        again = ran_again(more)
+        assert again[:NUM_AGAIN] == ran_again(first)
+        assert len(again) == NUM_AGAIN + NUM_AGAIN + 2
+        assert BELIEVED.of(more)[0].label == more.winner_label == "trial 10"
 
 
 def test_a_study_begun_with_another_decision_is_refused(tmp_path: Path) -> None:

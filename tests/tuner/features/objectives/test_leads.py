@@ -10,15 +10,13 @@ import pytest
 from tests.tuner.studies import ControllerDied, FakeExecutor, Script, asha, definition, run_study
 from tests.tuner.study_records import Notes, scores, stored
 from tuner.executors.base import Seats
-from tuner.features.objectives.facts import FRONT
-from tuner.features.objectives.front_judge import MARGINS
+from tuner.features.objectives.facts import FRONT, MARGINS
 from tuner.features.objectives.leads import (
+    Margins,
     Objectives,
     RungMargins,
     describe_margins,
     lost_lead,
-    margins_from_json,
-    margins_to_json,
     measure_margins,
 )
 from tuner.results.objective import Final, SecondsTo
@@ -83,15 +81,14 @@ def test_a_run_is_hopeless_if_two_are_ahead_in_all_objectives_by_more_than_the_m
     assert not RungMargins(1, 0.25).is_hopeless(own, [ahead, ahead])
 
 
-def test_margins_are_kept_and_told() -> None:
+def test_margins_are_told() -> None:
     rungs = (RungMargins(1, 1 / 9), RungMargins(3, 1 / 3, (2.5, math.log(1.2))))
-    assert margins_from_json(margins_to_json(rungs)) == rungs
-    told = describe_margins(Objectives(Final(), (SECONDS,)), rungs, 8)
+    told = describe_margins(Objectives(Final(), (SECONDS,)), Margins(8, rungs))
     assert told.startswith(
         "A run is pruned at 33% of the budget (final 2.5 and seconds 20%) if 2 complete runs are ahead of it in every "
         "objective by more than the margin in brackets, a lead that 10% of the pairs of the first 8 complete runs have"
     )
-    assert describe_margins(Objectives(Final(), (SECONDS,)), rungs[:1], 8).startswith("No run can be pruned")
+    assert describe_margins(Objectives(Final(), (SECONDS,)), Margins(8, rungs[:1])).startswith("No run can be pruned")
 
 
 # Studies: (score at the end, seconds) of each trial
@@ -123,10 +120,11 @@ def test_runs_that_two_others_are_ahead_of_end_at_the_rung(tmp_path: Path) -> No
     summary = pruned_study(tmp_path, listener=notes)
     ended = {number: (Outcome.PRUNED, 3) if number in PRUNED else (Outcome.COMPLETE, 9) for number in range(10)}
     assert outcomes(summary) == ended
-    kept = stored(tmp_path).user_attrs[MARGINS]
+    kept = stored(tmp_path).user_attrs[MARGINS.key]
     assert kept == {"num_trials": 4, "rungs": [{"point": 3, "fraction": 1 / 3, "margins": [0.0, 0.0]}]}
     assert any(text.startswith("A run is pruned at 33% of the budget (final 0 and seconds 0%)") for text in notes.texts)
     assert any(text.startswith("A run is pruned at 33%") for text in summary.notes)
+    assert MARGINS.of(summary) == Margins(4, (RungMargins(3, 1 / 3, (0.0, 0.0)),))
     assert FRONT.of(summary)
     assert [trial.values for trial in stored(tmp_path).trials if trial.number in PRUNED] == [None] * len(PRUNED)
 
@@ -172,7 +170,7 @@ def test_a_study_that_is_killed_decides_alike(tmp_path: Path, parallel: int) -> 
 def test_margins_that_are_kept_are_used_again(tmp_path: Path) -> None:
     pruned_study(tmp_path, num_trials=4)
     wide = [{"point": 3, "fraction": 1 / 3, "margins": [100.0, 100.0]}]
-    stored(tmp_path).set_user_attr(MARGINS, {"num_trials": 4, "rungs": wide})
+    stored(tmp_path).set_user_attr(MARGINS.key, {"num_trials": 4, "rungs": wide})
     assert {outcome for outcome, _ in outcomes(pruned_study(tmp_path)).values()} == {Outcome.COMPLETE}
 
 
