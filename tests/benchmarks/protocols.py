@@ -20,7 +20,8 @@ that a configuration may score, which a real study never knows. Printed are, wit
 `protocols_pooled.py` puts the landscapes together.
 
 FILE keeps what is finished: the same command goes on after a kill, as long as the landscape is the same. ROW: the first
-row and those whose name contains one of these words are repeated.
+row and those whose name contains one of these words are repeated. REPETITIONS is their number, or the seeds of studies:
+100-199. The constants of `study.decision=model` were chosen on seeds below 100.
 """
 
 import json
@@ -288,11 +289,17 @@ def interval(values: Sequence[float]) -> str:
     return f"{np.mean(values):6.1f} [{low:5.1f}, {high:5.1f}]"
 
 
-def repeat(truth: Truth, name: str, pair: str, size: str, repetitions: int, kept: Kept) -> list[Found]:
-    """So many repetitions of one row. The seeds are the same in all rows."""
+def seeds_of(repetitions: str) -> range:
+    """The seeds of studies: so many, or from one to another."""
+    first, _, last = repetitions.rpartition("-")
+    return range(int(first), int(last) + 1) if first else range(int(last))
+
+
+def repeat(truth: Truth, name: str, pair: str, size: str, seeds: range, kept: Kept) -> list[Found]:
+    """The repetitions of one row. The seeds are the same in all rows."""
     budget = num_runs(composed(pair, size)[0], "test")
     found = []
-    for seed in range(repetitions):
+    for seed in seeds:
         if name in STUDIES:
             work = partial(run_study, truth, STUDIES[name], pair, size, seed)
         else:
@@ -310,7 +317,7 @@ def main(pair: str = "dqn-cartpole", size: str = "quick", repetitions: str = "10
     truth = Truth(landscape, Mixed())
     default = truth.score(landscape.definition.space.drawn(landscape.definition.config))
     budget = num_runs(composed(pair, size)[0], "test")
-    print(f"{pair}, study={size}: {repetitions} repetitions of {budget} runs before the test")
+    print(f"{pair}, study={size}: {len(seeds_of(repetitions))} repetitions of {budget} runs before the test")
     print(f"of the variance between configurations {landscape.explained:.0%} is predicted where one is left out")
     print(f"best true score {truth.best:.1f}, default {default:.1f}")
     print(
@@ -321,7 +328,7 @@ def main(pair: str = "dqn-cartpole", size: str = "quick", repetitions: str = "10
     for name in (*STUDIES, *PLAIN):
         if rows and not any(word in name for word in (*rows, "as set")):
             continue
-        found = repeat(truth, name, pair, size, int(repetitions), kept)
+        found = repeat(truth, name, pair, size, seeds_of(repetitions), kept)
         regrets = [one.regret for one in found]
         first = first or regrets
         columns = [

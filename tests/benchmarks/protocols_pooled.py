@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.benchmarks.landscape import PAIRS, path_of
-from tests.benchmarks.protocols import STUDIES, Found, Kept
+from tests.benchmarks.protocols import STUDIES, Found, Kept, seeds_of
 
 _RESAMPLES = 5000
 
@@ -48,7 +48,7 @@ def main(file: str, repetitions: str = "100", size: str = "quick", *rows: str) -
         raise SystemExit("a row is missing: repeat it on every landscape first")
 
     def done(name: str) -> list[list[Found]]:
-        return [[kept[pair]((pair, size, name, seed), missing) for seed in range(int(repetitions))] for pair in PAIRS]
+        return [[kept[pair]((pair, size, name, seed), missing) for seed in seeds_of(repetitions)] for pair in PAIRS]
 
     first, *others = [name for name in STUDIES if any(word in name for word in ("as set", *(rows or ("decision",))))]
     for name in others:
