@@ -35,7 +35,7 @@ def coverage(trials: Sequence[FrozenTrial], space: JsonDict, winner: int | None)
 
     An edge is reported where two things hold, as one trial in five lies near an end of its range by chance: the winner
     is in the outermost tenth of a range (or has its first or last step), and two thirds of the best third of the
-    complete trials are in the outermost quarter on the same side. Parameters without an order, and those that only
+    complete feasible trials are in the outermost quarter on the same side. Parameters without an order, and those that only
     some trials have, are left out.
 
     Args:
@@ -47,7 +47,7 @@ def coverage(trials: Sequence[FrozenTrial], space: JsonDict, winner: int | None)
     if len(ended) < MIN_TRIALS:
         return None
     chosen = next((index for index, trial in enumerate(ended) if trial.number == winner), None)
-    scores = [trial.values[0] if trial.state == TrialState.COMPLETE else -math.inf for trial in ended]
+    scores = [trial.values[0] if _may_win(trial) else -math.inf for trial in ended]
     best = [index for index in np.argsort(scores)[::-1].tolist() if scores[index] > -math.inf]
     best = best[: math.ceil(_BEST_SHARE * len(best))]
     found = []
@@ -61,6 +61,10 @@ def coverage(trials: Sequence[FrozenTrial], space: JsonDict, winner: int | None)
         edge = "" if chosen is None else _edge(places[chosen], places[best], _half_part(domain))
         found.append(_reach(described, places, min(NUM_PARTS, _num_values(domain)), edge))
     return Coverage(len(ended) - len(ended) // 2, tuple(sorted(found, key=lambda reach: reach.path)))
+
+
+def _may_win(trial: FrozenTrial) -> bool:
+    return trial.state == TrialState.COMPLETE and all(excess <= 0.0 for excess in trial.constraints.values())
 
 
 def _reach(described: Mapping[str, Any], places: FloatArray, num_parts: int, edge: str) -> Reach:

@@ -124,6 +124,14 @@ def test_pruned_trials_have_looked_but_are_not_among_the_best() -> None:
     assert reach.edge == "", "of eleven complete trials the best four lie at 0.5, 0.9, 0.9 and 0.01"
 
 
+def test_infeasible_trials_are_not_among_the_best() -> None:
+    made = trials({"agent.rate": [0.5] * 12 + [0.9] + [0.01] * 5}, RISING)
+    assert reach_of(coverage(made, SPACE.describe(), winner=17), "agent.rate").edge == "low"
+    for trial in made[13:17]:
+        trial.set_constraint("seconds<600", 0.5)
+    assert reach_of(coverage(made, SPACE.describe(), winner=17), "agent.rate").edge == ""
+
+
 def test_the_widened_range_is_one_that_can_be_searched() -> None:
     made = trials({"agent.gamma": [0.8] * 17 + [1.0], "buffer.steps": [0.8] * 17 + [1.0]}, RISING)
     found = coverage(made, SPACE.describe(), winner=17)
