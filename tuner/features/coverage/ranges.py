@@ -35,8 +35,8 @@ def coverage(trials: Sequence[FrozenTrial], space: JsonDict, winner: int | None)
 
     An edge is reported where two things hold, as one trial in five lies near an end of its range by chance: the winner
     is in the outermost tenth of a range (or has its first or last step), and two thirds of the best third of the
-    complete feasible trials are in the outermost quarter on the same side. Parameters without an order, and those that only
-    some trials have, are left out.
+    complete feasible trials are in the outermost quarter on the same side. Parameters without an order, and those that
+    only some trials have, are left out.
 
     Args:
         trials: Of the screening stage, in the order they were started.
