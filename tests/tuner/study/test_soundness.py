@@ -23,5 +23,5 @@ def test_a_study_of_a_later_version_is_refused(tmp_path: Path) -> None:
 def test_constraints_of_trials_are_numbers() -> None:
     study = optuna.create_study()
     study.add_trial(create_trial(value=1.0, system_attrs={"constraints:seconds<5": "much"}))
-    with pytest.raises(UserError, match=r"trial 0: constraints.seconds<5 .* a number"):
+    with pytest.raises(UserError, match=r"trial 0: limits.seconds<5 .* a number"):
         check_study(study, "a storage")

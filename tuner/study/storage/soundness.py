@@ -257,7 +257,7 @@ def _check_space(definition: JsonDict) -> None:
 def _check_trial(trial: FrozenTrial, run: type[_Run], num_objectives: int, *, is_stage: bool) -> None:
     kept = trial.user_attrs
     decode(_Trial, kept, nan=False)
-    decode(dict[str, float], trial.constraints, "constraints")
+    decode(dict[str, float], trial.constraints, "limits")
     if "run" in kept or is_stage:
         decode(run, kept.get("run", {}), "run", nan=False)
     parts = kept.get("environments", {})
