@@ -123,7 +123,8 @@ def _check_name(name: str, text: str) -> None:
     elif "/" not in name and name not in (SECONDS, *LOGGED, *METRICS):
         known = did_you_mean(name, (SECONDS, *LOGGED, *METRICS, f"{StepsTo.prefix}475"))
         raise UserError(
-            f"{KEY}: {text!r} names {name}, which no run has{known}; or a metric that runs log, as train/loss"
+            f"{KEY}: {text!r} names {name}, which no run has; a metric that runs log has a / in its name, as train/loss"
+            f"{known}"
         )
 
 

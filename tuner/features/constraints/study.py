@@ -91,7 +91,7 @@ def _never_logged(definition: StudyDefinition, constraint: Constraint, number: i
     names = read_logged(definition.study_folder / SCREEN / str(number))
     return StudyError(
         f"{KEY}: trial {number} has come to its end and has never logged {constraint.name}"
-        f"{did_you_mean(constraint.name, names)}.\nBegin another study with another study.name"
+        f"{did_you_mean(constraint.name, names) or '.'}\nBegin another study with another study.name"
     )
 
 
