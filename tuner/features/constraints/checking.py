@@ -7,8 +7,8 @@ from typing import Final
 from tuner.checking.features import InChecking
 from tuner.features.constraints.inequalities import KEY
 
-_BARE: Final = re.compile(r"[^\s'\"\[\],]*[<>][^\s'\"\[\],]*")
-"""A constraint without quotation marks, which Hydra asks for where a text has a < or >."""
+_PIECE: Final = re.compile(r"'[^']*'|\"[^\"]*\"|[^\s'\"\[\],]*[<>][^\s'\"\[\],]*")
+"""What stands in quotation marks, or a constraint without them, which Hydra asks for where a text has a < or >."""
 
 
 def _quoted(overrides: Sequence[str]) -> list[str]:
@@ -18,7 +18,9 @@ def _quoted(overrides: Sequence[str]) -> list[str]:
 
 def _with_quotes(word: str) -> str:
     key, _, value = word.partition("=")
-    return word if "'" in value or '"' in value else f"{key}={_BARE.sub(lambda found: repr(found[0]), value)}"
+    return f"{key}={_PIECE.sub(lambda found: found[0] if found[0][0] in _MARKS else repr(found[0]), value)}"
 
+
+_MARKS: Final = "'\""
 
 PART = InChecking(meant=_quoted)

@@ -25,6 +25,7 @@ from tests.tuner.studies import (
 )
 from tests.tuner.study_records import scores, stored
 from tuner.errors import UserError
+from tuner.features.constraints.checking import PART
 from tuner.features.constraints.facts import CONSTRAINTS
 from tuner.features.constraints.feasibility import Feasibility, standing
 from tuner.features.constraints.inequalities import Constraint, parse_constraint, parse_constraints
@@ -378,10 +379,21 @@ INLINE = ("agent=synthetic", "executor=inline", "storage=memory", "tracker=jsonl
 
 
 @pytest.mark.parametrize(
-    "typed", ["study.constraints=['final<1e9']", "study.constraints=[final<1e9]", "study.constraints=final<1e9"]
+    ("typed", "meant"),
+    [
+        ("[seconds<5]", "['seconds<5']"),
+        ("seconds<5", "'seconds<5'"),
+        ("['seconds<5',\"final>=3\"]", "['seconds<5',\"final>=3\"]"),
+        ("['seconds<5', train/loss<=3]", "['seconds<5', 'train/loss<=3']"),
+    ],
 )
-def test_with_and_without_quotation_marks(tuner: CommandLine, typed: str) -> None:
-    result = api.tune([*INLINE, typed, "study.name=limits", "study.num_test_seeds=1"])
+def test_quotation_marks_are_added_where_there_are_none(typed: str, meant: str) -> None:
+    others = ["study.name=a<b", "agent=dqn"]
+    assert PART.meant([f"study.constraints={typed}", *others]) == [f"study.constraints={meant}", *others]
+
+
+def test_constraints_from_python() -> None:
+    result = api.tune([*INLINE, "study.constraints=[final<1e9]", "study.name=limits", "study.num_test_seeds=1"])
     assert CONSTRAINTS.of(result.summary) == ("final<1e9",)
     assert result.rows[0]["feasible"] == "yes"
 
