@@ -16,6 +16,7 @@ from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner, parameter_groups
 from note_rl.policy import noise
 from note_rl.settings import Budget
+from note_rl.settings.switch_names import DEVICE
 from note_rl.training.agent import Agent
 from note_rl.training.agent_pickling import remade
 from note_rl.types import TrainResult
@@ -87,8 +88,8 @@ class RL(Agent):
 
     def _move_to(self, device: str) -> None:
         raise SettingsError(
-            f"device={device!r}: Keras variables stay where they were made; give device to the agent, or make it under "
-            f"tf.device({device!r})"
+            "{}: Keras variables stay where they were made; give device to the agent, or make it under tf.device({!r})",
+            *(DEVICE.at(device), device),
         )
 
     def train(

@@ -29,6 +29,7 @@ from note_rl.learners.pytorch.learner import PyTorchLearner
 from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.settings import Budget
 from note_rl.settings.distributed import at_least_two
+from note_rl.settings.switch_names import DEVICE
 from note_rl.training.agent import Agent
 from note_rl.training.agent_pickling import state_of, take_state
 from note_rl.types import TrainResult
@@ -66,7 +67,7 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
             for _, tensor in named_tensors(self):
                 tensor.data = tensor.data.to(device)  # the same tensors, so that optimizers go on knowing them
         except (RuntimeError, AssertionError) as error:
-            raise SettingsError(f"device={device!r} cannot be used: {str(error).splitlines()[0]}") from error
+            raise SettingsError("{} cannot be used: {}", DEVICE.at(device), str(error).splitlines()[0]) from error
 
     def train(
         self,

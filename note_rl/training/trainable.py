@@ -20,6 +20,7 @@ from note_rl.learners.declarations import Declared, check_settings, say_if_weigh
 from note_rl.learners.peers import Alone
 from note_rl.learners.step_way import StepWay
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings
+from note_rl.settings.switch_names import DEVICE
 from note_rl.support.value_kinds import Count, checked_arguments
 from note_rl.training.callback_states import CallbackStates
 from note_rl.training.callbacks import Hooks
@@ -205,7 +206,7 @@ class Trainable(Declared, Persistent):
         if settings.device is None or settings.device == self._device:
             return
         if self._learner is not None:
-            raise SettingsError(f"device={settings.device!r} comes too late: set it before the agent acts or trains")
+            raise SettingsError("{} comes too late: set it before the agent acts or trains", DEVICE.at(settings.device))
         self._move_to(settings.device)
         self._device = settings.device
 

@@ -22,6 +22,7 @@ from note_rl.learners.reports import mean_losses, means_over
 from note_rl.policy import exploration
 from note_rl.replay.experience import Clock, Experience
 from note_rl.settings import Budget, Settings
+from note_rl.settings.switch_names import MATMUL
 from note_rl.training.callbacks import Hooks
 from note_rl.training.curve_plots import History
 from note_rl.training.data_feed import Feed
@@ -301,8 +302,8 @@ class Trainer:
             if then != now:
                 _log.warning(
                     "the checkpoint is of a run whose large products of matrices were taken by %s, and now they are by "
-                    "%s: training goes on, but not to the same bits; matmul=%s asks for them",
-                    *(then, now, then),
+                    "%s: training goes on, but not to the same bits; %s asks for them",
+                    *(then, now, MATMUL.at(then)),
                 )
 
     def close(self) -> None:
