@@ -57,7 +57,7 @@ class RL(Agent):
     - optionally `reward(self, s, a, next_s)`: the learned reward [B] (IRL=True), with demonstrations at hand in
       `__call__` as `self.expert_obs` and `self.expert_action`;
     - with several agents (MARL=True) `action(self, s, i)` of agent i;
-    - optionally `update_param(self)`: updates target networks; where it copies, and set() is not told how often, it is
+    - optionally `update_param(self)`: updates target networks; where it copies, and set() does not say how often, it is
       called every 100 gradient steps;
     - layers are called with `training=True` within `__call__`, if their network learns, and with False otherwise: in
       `action`, `value` and `reward`, and target networks always. What you write yourself holds;
@@ -107,7 +107,7 @@ class RL(Agent):
             train_loss: A Keras metric that is updated with the loss of every gradient step.
             optimizer: A Keras optimizer, or a list with one per parameter group; None: the one used before.
             episodes: Episodes in this call; schedules and beta go from their start to their end in each.
-            total_steps: Environment steps over the agent's life; a rollout, or an episode where set() is told no
+            total_steps: Environment steps over the agent's life; a rollout, or an episode where set() is given no
                 train_freq, is brought to its end. A restored run that is to go on exactly as if it had
                 never stopped is given the same number again; with episodes= it would count from this call on.
             **options: callbacks, p (progress lines, 0 is silent), jit_compile (XLA; "auto": where it pays), save_data,
@@ -134,7 +134,7 @@ class RL(Agent):
     ) -> TrainResult:
         """Trains as train() does, with each gradient step on all replicas of a strategy of `tf.distribute`.
 
-        Agent and optimizers are made within `strategy.scope()`. The batch that set() is told is that of all replicas
+        Agent and optimizers are made within `strategy.scope()`. The batch that set() is given is that of all replicas
         together; each takes its share of the rows, gradients are averaged and then clipped, so that the numbers are
         those of train() up to rounding. XLA is left out, as it knows nothing of other devices. An agent that has
         trained under a `MirroredStrategy` goes on so in train().

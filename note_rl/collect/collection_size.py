@@ -42,7 +42,7 @@ class StepCosts:
     row_s: float
 
     def at(self, num_envs: int) -> float:
-        """Of one environment step where so many environments share a call."""
+        """Of one environment step where a number of environments share a call."""
         return self.step_s + self.row_s + self.call_s / num_envs
 
 

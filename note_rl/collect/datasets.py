@@ -138,7 +138,7 @@ def _check_spaces(name: str, dataset: Any, env: Env) -> None:
 
 
 def _alike(one: Any, other: Any, bounds: bool) -> bool:
-    """Whether values of one space are values of another; bounds of observations are often told differently."""
+    """Whether values of one space are values of another; bounds of observations often differ."""
     if isinstance(one, spaces.Dict) and isinstance(other, spaces.Dict):
         same_keys = set(one.spaces) == set(other.spaces)
         return same_keys and all(_alike(one[key], other[key], bounds) for key in one.spaces)

@@ -188,7 +188,7 @@ class PoolCollector(Collecting):
 
     def set_state(self, state: Mapping[str, Array]) -> bool:
         """See `Collecting`."""
-        assert self._running is None, "workers are told where to go on from when they start"
+        assert self._running is None, "workers take over where to go on from when they start"
         division = self._division()
         if not all(name in state and np.array_equal(state[name], values) for name, values in division.items()):
             raise CheckpointError(

@@ -39,7 +39,7 @@ class Compilation:
         owner: The class whose functions they are.
 
     Attributes:
-        uses_xla: Whether functions are traced for XLA, as far as is known by now.
+        uses_xla: Whether functions are traced for XLA, as far as is known.
         untraced: Whether functions are called as they are, as tracing them would change what they do.
     """
 

@@ -84,7 +84,7 @@ def layered_network(input_shape: Shape, num_outputs: int, architecture: Architec
     """Makes a network of a list of layers, for observations of a shape: images are [H, W], [H, W, C] or [C, H, W].
 
     Raises:
-        SettingsError: A layer that is unknown or lacks something, a value out of range, sizes that do not fit.
+        SettingsError: A layer that is unknown or incomplete, a value out of range, sizes that do not fit.
     """
     return LayeredNetwork(architecture.plan(input_shape, num_outputs))
 

@@ -104,7 +104,7 @@ class Traces:
 
     @property
     def stages(self) -> tuple[int, int]:
-        """Returns how steps are taken by now in which not all groups learn, and those in which all do.
+        """Returns how steps are taken in which not all groups learn, and those in which all do.
 
         0 the eager way, 1 from a recording, 2 compiled, 3 with the target update.
         """
@@ -118,7 +118,7 @@ class Traces:
         self._resumed = stages
 
     def expect(self, num_gradient_steps: float) -> None:
-        """Hears that about so many gradient steps are still to come."""
+        """Takes the expected number of remaining gradient steps."""
         self._expected = num_gradient_steps
 
     def of(
@@ -231,7 +231,7 @@ class Traces:
         return not reason
 
     def fail(self, error: StepError) -> None:
-        """Hears that a recorded step could not be repeated."""
+        """Notes that a recorded step could not be repeated."""
         self._give_up(f"a recorded step failed: {error}")
 
     def _give_up(self, reason: str) -> None:

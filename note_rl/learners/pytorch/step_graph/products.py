@@ -68,7 +68,9 @@ def _without_onednn() -> str:
     exact = x.double() @ weight.double().t()
     largest_error = float((found.double() - exact).abs().max() / exact.abs().max())
     if not largest_error <= _LARGEST_ERROR:
-        return f"oneDNN's product is off by {largest_error:.1e}, more than single precision ({_LARGEST_ERROR:.0e})"
+        return (
+            f"oneDNN's product has an error of {largest_error:.1e}, more than single precision ({_LARGEST_ERROR:.0e})"
+        )
     return ""
 
 
