@@ -16,6 +16,7 @@ from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner, parameter_groups
 from note_rl.policy import noise
 from note_rl.settings import Budget
+from note_rl.settings.switch_names import DEVICE
 from note_rl.training.agent import Agent
 from note_rl.training.agent_pickling import remade
 from note_rl.types import TrainResult
@@ -56,7 +57,7 @@ class RL(Agent):
     - optionally `reward(self, s, a, next_s)`: the learned reward [B] (IRL=True), with demonstrations at hand in
       `__call__` as `self.expert_obs` and `self.expert_action`;
     - with several agents (MARL=True) `action(self, s, i)` of agent i;
-    - optionally `update_param(self)`: updates target networks; where it copies, and set() is not told how often, it is
+    - optionally `update_param(self)`: updates target networks; where it copies, and set() does not say how often, it is
       called every 100 gradient steps;
     - layers are called with `training=True` within `__call__`, if their network learns, and with False otherwise: in
       `action`, `value` and `reward`, and target networks always. What you write yourself holds;
@@ -87,8 +88,8 @@ class RL(Agent):
 
     def _move_to(self, device: str) -> None:
         raise SettingsError(
-            f"device={device!r}: Keras variables stay where they were made; give device to the agent, or make it under "
-            f"tf.device({device!r})"
+            "{}: Keras variables stay where they were made; give device to the agent, or make it under tf.device({!r})",
+            *(DEVICE.at(device), device),
         )
 
     def train(
@@ -106,7 +107,7 @@ class RL(Agent):
             train_loss: A Keras metric that is updated with the loss of every gradient step.
             optimizer: A Keras optimizer, or a list with one per parameter group; None: the one used before.
             episodes: Episodes in this call; schedules and beta go from their start to their end in each.
-            total_steps: Environment steps over the agent's life; a rollout, or an episode where set() is told no
+            total_steps: Environment steps over the agent's life; a rollout, or an episode where set() is given no
                 train_freq, is brought to its end. A restored run that is to go on exactly as if it had
                 never stopped is given the same number again; with episodes= it would count from this call on.
             **options: callbacks, p (progress lines, 0 is silent), jit_compile (XLA; "auto": where it pays), save_data,
@@ -133,7 +134,7 @@ class RL(Agent):
     ) -> TrainResult:
         """Trains as train() does, with each gradient step on all replicas of a strategy of `tf.distribute`.
 
-        Agent and optimizers are made within `strategy.scope()`. The batch that set() is told is that of all replicas
+        Agent and optimizers are made within `strategy.scope()`. The batch that set() is given is that of all replicas
         together; each takes its share of the rows, gradients are averaged and then clipped, so that the numbers are
         those of train() up to rounding. XLA is left out, as it knows nothing of other devices. An agent that has
         trained under a `MirroredStrategy` goes on so in train().

@@ -29,6 +29,7 @@ from note_rl.learners.pytorch.learner import PyTorchLearner
 from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.settings import Budget
 from note_rl.settings.distributed import at_least_two
+from note_rl.settings.switch_names import DEVICE
 from note_rl.training.agent import Agent
 from note_rl.training.agent_pickling import state_of, take_state
 from note_rl.types import TrainResult
@@ -66,7 +67,7 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
             for _, tensor in named_tensors(self):
                 tensor.data = tensor.data.to(device)  # the same tensors, so that optimizers go on knowing them
         except (RuntimeError, AssertionError) as error:
-            raise SettingsError(f"device={device!r} cannot be used: {str(error).splitlines()[0]}") from error
+            raise SettingsError("{} cannot be used: {}", DEVICE.at(device), str(error).splitlines()[0]) from error
 
     def train(
         self,
@@ -82,7 +83,7 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
             optimizer: A torch optimizer, or a list with one per parameter group; None: the one used before.
             episodes: Episodes in this call; schedules and beta go from their start to their end in each.
             *further: There are none: the manuals' `train_loss` is for agents in Keras.
-            total_steps: Environment steps over the agent's life; a rollout, or an episode where set() is told no
+            total_steps: Environment steps over the agent's life; a rollout, or an episode where set() is given no
                 train_freq, is brought to its end. A restored run that is to go on exactly as if it had
                 never stopped is given the same number again; with episodes= it would count from this call on.
             **options: callbacks, p (progress lines, 0 is silent), save_data, parallel_training_and_save, window_size,
@@ -115,7 +116,7 @@ class RL_pytorch(Agent):  # noqa: N801 (the manuals' name)
         """Trains as train() does, with gradients of replicas in several processes, over torch.distributed.
 
         Rank 0 does everything but a part of the gradients: it collects, samples, evaluates, logs and saves. The batch
-        that set() is told is that of all replicas together; each takes its share of the rows, gradients are averaged
+        that set() is given is that of all replicas together; each takes its share of the rows, gradients are averaged
         and then clipped, so that the numbers are those of train() up to rounding.
 
         Under torchrun, every process calls this with the same agent, and those that do not lead return when rank 0 has

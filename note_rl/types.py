@@ -143,7 +143,7 @@ class Update:
             per group, and nan in the steps in which it has waited. [K, G]
         td_error: What the agent handed to `prioritized_replay.update(TD)`, if it did. [K, B]
         ratio: What it handed over as `ratio`, if it did. [K, B]
-        reported: Means of what it told `report(...)`, by name, and `gradient_norm` where gradients are clipped; nan
+        reported: Means of what it gave to `report(...)`, by name, and `gradient_norm` where gradients are clipped; nan
             where a step has none. [K]
         diverged: A loss or a parameter was not finite. The agent is as it was before the update block, or, in short
             ones of large networks, before the gradient step in which that was seen.

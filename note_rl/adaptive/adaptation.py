@@ -124,7 +124,7 @@ class Adaptation:
         return self._acts(how) and (how.scale != 1.0 or 0.0 not in (how.gain, self.options.gain))
 
     def move_to(self, scheduled: Mapping[str, float], clock: Clock) -> dict[str, float]:
-        """Before a phase: sets everything; returns what the learner must be told.
+        """Before a phase: sets everything; returns the numbers that the learner takes.
 
         Args:
             scheduled: What the schedules tell it.
@@ -232,7 +232,7 @@ class Adaptation:
             hyperparameter.put_back()
 
     def logs(self) -> dict[str, float]:
-        """Adapted values and signals by now, for those who look on."""
+        """The current adapted values and signals, for logging."""
         values = {f"adaptive/{name}": steps[-1][1] for name, steps in self.log.used.items()}
         return {**self.measurements.logs(), **values}
 

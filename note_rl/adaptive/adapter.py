@@ -47,7 +47,7 @@ class Adapter:
         """Decides, and tells by what.
 
         Args:
-            base: Its scheduled value by now.
+            base: Its current scheduled value.
             experience: What is trained from.
             kappa: Largest batch as a share of the effective number of transitions.
             target: Of its signal, where the caller has one of his own.

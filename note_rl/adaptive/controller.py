@@ -75,7 +75,7 @@ class Controller:
         """Moves the parameter by what health asks for.
 
         Args:
-            base: Its scheduled value by now.
+            base: Its current scheduled value.
             health: Measured; if it cannot be relied upon, nothing happens.
         """
         old = self.value(base)

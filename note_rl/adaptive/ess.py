@@ -5,7 +5,7 @@ n it is 1 / (1 + CV^2), CV being the deviation of the weights divided by their m
 nothing of what is averaged (Elvira, Martino & Robert 2022, https://arxiv.org/abs/1809.04129): a sign of health, and no
 number of samples to be put into formulas.
 
-Four of them are told apart: of priorities (how many transitions replay really draws), of importance weights in a
+Four of them are distinguished: of priorities (how many transitions replay really draws), of importance weights in a
 minibatch, of raw ratios of new to old policy (how far it has moved), and of clipped ratios, which is at least 1 - c^2
 whatever the policy does, so that it is shown and never controlled by.
 """

@@ -42,7 +42,7 @@ class Hyperparameter(Protocol):
         """What settings and schedules say, right after the schedules have moved."""
 
     def set(self, value: float, for_learner: dict[str, float]) -> None:
-        """From now on; what the learner must be told with each update is added to what it is told."""
+        """From now on; the numbers that the learner takes with each update get those of this part, too."""
 
     def put_back(self) -> None:
         """Training is over for now: what belongs to the user is as it was."""
@@ -163,7 +163,7 @@ class FunctionHyperparameter:
 
 @dataclass
 class Override:
-    """A whole number: as it was told, and as it is now."""
+    """A whole number: as it was set, and as it is now."""
 
     told: int
 
@@ -172,7 +172,7 @@ class Override:
         self.now = self.told
 
     def read(self) -> float:
-        """As it was told."""
+        """As it was set."""
         return float(self.told)
 
     def write(self, value: float) -> None:
@@ -203,7 +203,7 @@ def hyperparameters_of(name: str, place: Places) -> list[Hyperparameter]:
     """All that a parameter's name stands for: one, or one per optimizer.
 
     Raises:
-        SettingsError: There is nothing of that name here; what would have it is told.
+        SettingsError: There is nothing of that name here; the message names what would have it.
     """
     if name in _OF_OPTIMIZERS:
         return list(_of_optimizers(name, place.numbers))

@@ -25,7 +25,7 @@ class Measurements:
         experience: Knows what is drawn how often.
         learner: Measures the noise of gradients.
         num_envs: Environments stepped together.
-        clip: PPO's range of clipping by now; None: there is none.
+        clip: PPO's current range of clipping; None: there is none.
     """
 
     options: Adaptive
@@ -103,7 +103,7 @@ class Measurements:
             _add(several, signal.before_update(sample, self._view))
 
     def after_update(self, sample: Sample, update: Update) -> None:
-        """Measures what the update has told, if it is time."""
+        """Measures what the update has reported, if it is time."""
         self.last, self.has_learned = (sample, update), True
         if not self._is_due():
             return
@@ -121,7 +121,7 @@ class Measurements:
         return signal.after_update(sample, update, self._view)
 
     def measure_minibatches(self, measured: RunningSignal, num_minibatches: int) -> None:
-        """Measures what depends on the parameters in so many of the minibatches that were last learned from."""
+        """Measures what depends on the parameters in a number of the minibatches that were last learned from."""
         assert self.last is not None
         sample = self.last[0]
         for k in range(min(num_minibatches, sample.num_gradient_steps)):
@@ -143,7 +143,7 @@ class Measurements:
         _add([self._measured[key] for key in keys if key in self._measured], reading)
 
     def logs(self) -> dict[str, float]:
-        """What is known by now."""
+        """The current readings."""
         values = {name: measured.value for (name, _), measured in self._measured.items()} | self._beside
         return {f"adaptive/{name}": value for name, value in values.items() if math.isfinite(value)}
 

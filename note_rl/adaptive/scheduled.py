@@ -32,7 +32,7 @@ class ScheduledValues:
                 )
 
     def move_to(self, progress: float) -> dict[str, float]:
-        """Sets everything to its value at this progress; returns what the learner must be told."""
+        """Sets everything to its value at this progress; returns the numbers that the learner takes."""
         for_learner = {}
         for name, schedule in self._schedules.items():
             value = float(schedule(progress))

@@ -26,7 +26,7 @@ class Trim:
     """The limits.
 
     Attributes:
-        keep_scale: Kept are at least so many times the effective sample size.
+        keep_scale: Kept are at least this many times the effective sample size.
         least: And never fewer than this.
         mass: Largest share of all that is drawn that may go.
         share: Largest share of the transitions that may go at once.
@@ -112,7 +112,7 @@ def decide_trim(experience: Experience, keep_scale: float) -> TrimDecision | Non
 
     Args:
         experience: Whose pool it is.
-        keep_scale: Kept are at least so many times the effective sample size.
+        keep_scale: Kept are at least this many times the effective sample size.
     """
     weights, settings = experience.priorities(), experience.settings
     if weights is None or not isinstance(settings, ReplaySettings):

@@ -16,6 +16,7 @@ from note_rl.environments import Environments, VectorEnvironment, as_factory, fl
 from note_rl.environments.frames import FrameStack
 from note_rl.environments.multi_agent import joint_environments
 from note_rl.settings.experience import ExperienceSettings, ReplaySettings, RolloutSettings, SequenceSettings
+from note_rl.settings.switch_names import NUM_ENVS, PROCESSES
 from note_rl.support.memory import resident_bytes
 
 _log = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ class StepCosts:
     row_s: float
 
     def at(self, num_envs: int) -> float:
-        """Of one environment step where so many environments share a call."""
+        """Of one environment step where a number of environments share a call."""
         return self.step_s + self.row_s + self.call_s / num_envs
 
 
@@ -118,9 +119,9 @@ def chosen_num_envs(agent: Any, experience: ExperienceSettings) -> int:
         most = min(most, experience.train_freq)
     num_envs = best_num_envs(costs, fewest, most)
     _log.info(
-        "num_envs=%d: an environment steps in %.1f us, a policy call takes %.1f us and %.1f us per environment, so a "
+        "%s: an environment steps in %.1f us, a policy call takes %.1f us and %.1f us per environment, so a "
         "step costs %.1f us here, %.1f us with one environment and at least %.1f us with any number",
-        num_envs,
+        NUM_ENVS.at(num_envs),
         *(1e6 * seconds for seconds in (costs.step_s, costs.call_s, costs.row_s)),
         *(1e6 * seconds for seconds in (costs.at(num_envs), costs.at(1), costs.step_s + costs.row_s)),
     )
@@ -160,9 +161,9 @@ def recommended_processes(agent: Any, num_envs: int, share: Share) -> int:
     envs.close()
     number, reason = best_num_processes(limits)
     _log.info(
-        "processes=%d, limited by %s: %d cores, %.0f MB to use, of which the pool takes %.1f and a worker %.0f, %d "
+        "%s, limited by %s: %d cores, %.0f MB to use, of which the pool takes %.1f and a worker %.0f, %d "
         "experiences of which each process should have %d, environment steps of %.1f us",
-        *(number, reason, limits.cores, limits.memory_mb, limits.pool_mb, limits.worker_mb),
+        *(PROCESSES.at(number), reason, limits.cores, limits.memory_mb, limits.pool_mb, limits.worker_mb),
         *(limits.num_experiences, limits.min_per_process, 1e6 * step_s),
     )
     return number

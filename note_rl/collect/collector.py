@@ -16,6 +16,7 @@ from note_rl.errors import CheckpointError
 from note_rl.learners.recurrence import RecurrentState
 from note_rl.policy import Policy
 from note_rl.settings import Settings
+from note_rl.settings.switch_names import POOL_NETWORK
 from note_rl.types import BEHAVIOUR, IMPORTANCE_RATIO, Array, Episode, FloatArray, Steps, nested, under
 
 _WAITS = "what comes next waits for the end of one: train_freq (buffer.train_freq) says after how many steps to learn"
@@ -155,9 +156,9 @@ class Collector(Collecting):
         """Takes over a stored state; see `Collecting`."""
         if "workers" in state:
             raise CheckpointError(
-                f"the checkpoint was written while {int(state['workers'].max()) + 1} worker processes stepped the "
-                "environments: train with pool_network=True and as many processes, or take over the parameters only "
-                "(restore_param)"
+                "the checkpoint was written while {} worker processes stepped the environments: train with {} and as "
+                "many processes, or take over the parameters only (restore_param)",
+                *(int(state["workers"].max()) + 1, POOL_NETWORK.at(True)),
             )
         policy = under("policy", state)
         if policy:

@@ -32,12 +32,12 @@ def check_made(agent: Any) -> None:
 
 
 def check_parts(agent: Any) -> None:
-    """Refuses an agent that lacks a part (AgentContractError names it)."""
+    """Refuses an agent without one of its parts (AgentContractError names it)."""
     check_made(agent)
     for name, meaning in _PARTS.items():
         learns = has_loss(type(agent)) or updates_itself(type(agent))
         if not learns if name == "__call__" else getattr(agent, name, None) is None:
-            raise AgentContractError(f"{type(agent).__name__} lacks {name}, {meaning}")
+            raise AgentContractError(f"{type(agent).__name__} has no {name}, {meaning}")
     check_own_update(agent)
 
 
@@ -164,7 +164,7 @@ def check_answers(answers: FloatArray, num_envs: int, policy: Policy, action_spa
     """Refuses answers that are not one row per observation, as wide as the policy takes them.
 
     Args:
-        answers: To observations of so many environments; [E, ...], or [E, n, ...] of several agents.
+        answers: To observations of E environments; [E, ...], or [E, n, ...] of several agents.
         num_envs: E.
         policy: Chooses from them; knows of nothing how wide it must be where it is made of several.
         action_space: Of one environment.

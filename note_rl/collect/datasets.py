@@ -15,6 +15,7 @@ from note_rl.environments import Env, EnvLike, as_factory, flat_observations
 from note_rl.environments.observations import ObservationReader, name_of
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.settings.recordings import RecordedSteps
+from note_rl.settings.switch_names import DATASET
 from note_rl.support.near_names import nearest
 from note_rl.types import Array
 
@@ -88,7 +89,7 @@ def _opened(name: str) -> Any:
     try:
         import minari
     except ModuleNotFoundError as error:
-        raise SettingsError(f"dataset={name} needs Minari, which is not installed: {_EXTRA}") from error
+        raise SettingsError(f"{{}} needs Minari, which is not installed: {_EXTRA}", DATASET.at(name)) from error
     path = _home() / name / _DATA
     if not path.is_file():
         raise SettingsError(_unknown(name))
@@ -98,7 +99,7 @@ def _opened(name: str) -> Any:
             raise ValueError(f"it does not say what its {sorted(lacking)[0]} is")
         return minari.MinariDataset(path.parent)
     except ImportError as error:
-        raise SettingsError(f"dataset={name}: {error}; {_EXTRA}") from error
+        raise SettingsError("{}: {}; {}", DATASET.at(name), error, _EXTRA) from error
     except (OSError, ValueError, KeyError, AssertionError) as error:
         raise SettingsError(f"the data set {name} cannot be read ({error}); fetch or make it anew") from error
 
@@ -137,7 +138,7 @@ def _check_spaces(name: str, dataset: Any, env: Env) -> None:
 
 
 def _alike(one: Any, other: Any, bounds: bool) -> bool:
-    """Whether values of one space are values of another; bounds of observations are often told differently."""
+    """Whether values of one space are values of another; bounds of observations often differ."""
     if isinstance(one, spaces.Dict) and isinstance(other, spaces.Dict):
         same_keys = set(one.spaces) == set(other.spaces)
         return same_keys and all(_alike(one[key], other[key], bounds) for key in one.spaces)

@@ -93,7 +93,7 @@ def evaluate(acting_in: ActingIn, env: EnvLike, num_episodes: int, seed: int) ->
         acting_in: Given the action space, says how to act: a `Greedy`, for example.
         env: What to play in; copies are made, without wrappers that are for training only. Where it has no time limit,
             episodes are cut off after 1,000,000 steps, which is said.
-        num_episodes: Exactly so many episodes count. Each environment plays its share, so that short episodes are not
+        num_episodes: Exactly this many episodes count. Each environment plays its share, so that short episodes are not
             preferred to long ones.
         seed: Of the environments.
 

@@ -18,7 +18,7 @@ class RecordedCollector(Collecting):
     """Shows recorded steps, in order and again and again, as if they were taken now; no environment is stepped.
 
     They are for counts and running moments: what is learned from is the pool, which holds all of them. The episodes
-    in them are those of somebody else, and not told.
+    in them are those of other agents, and not reported.
 
     Args:
         recorded: The steps, [T, E].

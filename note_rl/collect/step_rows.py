@@ -68,7 +68,7 @@ class Rows:
         return np.concatenate(parts).reshape(len(parts), *parts[0].shape) if parts else None
 
     def _without_gaps(self, columns: list[Array | None], num_rows: int) -> list[Array | None]:
-        """The first so many steps of each environment; the others are kept."""
+        """The first steps of each environment, a number of them; the others are kept."""
         everyone = np.ones(self.num_envs, np.bool_)
         alive = np.stack([everyone if one is None else one for one in self._alive])  # [P, E]
         index = (np.argsort(~alive, axis=0, kind="stable")[:num_rows], np.arange(self.num_envs))

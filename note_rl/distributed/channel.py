@@ -22,7 +22,7 @@ from note_rl.errors import PeerDivergedError, PeerError
 from note_rl.types import Array
 
 SILENCE_S = 30.0
-"""After so many seconds without a sign of life, a process counts as lost."""
+"""After this many seconds without a sign of life, a process counts as lost."""
 FAILED = "failed"
 """Under this name a message holds the last words of an end that gives up."""
 DIVERGED = "diverged"
@@ -33,7 +33,7 @@ _ALIVE, _FAREWELL = _HEADER.pack(0, 0), _HEADER.pack(0, 1)  # no message
 
 
 WhenLost = Callable[[str], None]
-"""Told once that the other end of a line is lost, and how; by any thread."""
+"""Called once when the other end of a line is lost, with the reason; from any thread."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Line:
     Args:
         connection: To the other end.
         name: Of the other end, as errors call it.
-        when_lost: Told if the other end is lost, rather than closed.
+        when_lost: Called if the other end is lost, rather than closed.
     """
 
     def __init__(self, connection: socket.socket, name: str, when_lost: WhenLost | None = None) -> None:
@@ -61,7 +61,7 @@ class Line:
         self._sending = threading.Lock()
         self._heard = time.monotonic()
         self._end: str | None = None  # how the other end was lost
-        self._error = PeerError  # as which that is told
+        self._error = PeerError  # the class of that error
         self._closed = threading.Event()
         self._farewell = False  # of the other end
         if connection.family != socket.AF_UNIX:  # messages are small and follow each other: none waits to be joined
@@ -103,7 +103,7 @@ class Line:
                 self.check()
 
     def check(self) -> None:
-        """Raises PeerError if the other end is lost by now; its last words are told."""
+        """Raises PeerError if the other end is lost; the error has its last message."""
         self._notice_silence()
         if self._end is not None:
             raise self._error(f"{self.name} {self._end}")

@@ -14,7 +14,7 @@ def check_can_be_shared(agent: Declared | type[Declared], settings: Settings, si
 
     Args:
         agent: One, or its class.
-        settings: What set() was told.
+        settings: The settings of set().
         size: How many replicas.
 
     Raises:

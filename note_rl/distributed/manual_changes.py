@@ -38,7 +38,7 @@ class ByHand:
         """Returns all that was learned, if something of it was set, and what was set of layers, by place and name.
 
         Raises:
-            SettingsError: A layer is another one, or has other hooks: that cannot be told.
+            SettingsError: A layer is another one, or has other hooks: that cannot be sent to the other ranks.
         """
         if not self._is_suspected:
             return None, {}

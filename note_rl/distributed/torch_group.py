@@ -151,7 +151,7 @@ def new_store() -> Any:
 
 
 def store_at(port: int, rank: int) -> Any:
-    """Returns the store that another process of this machine has made, which is told that this rank is there."""
+    """Returns the store that another process of this machine has made, and announces this rank in it."""
     store = dist.TCPStore("127.0.0.1", port, is_master=False, timeout=_FORMING)  # type: ignore[attr-defined]
     store.set(f"ready/{rank}", "")
     return store

@@ -1,4 +1,4 @@
-"""Which of several actions environments allow: told as `info["action_mask"]`, or by a method `action_masks()`."""
+"""Which of several actions environments allow: announced as `info["action_mask"]`, or by a method `action_masks()`."""
 
 import copy
 import logging
@@ -21,7 +21,7 @@ ReadMasks = Callable[[Mapping[str, Any]], Any]
 
 
 class AllAllowed:
-    """What E environments allow that never say it: everything. Told of each step by whoever steps them one by one.
+    """What E environments allow that never say it: everything. `step` is called after each step of theirs.
 
     Args:
         name: Of the environment, for messages.
@@ -90,7 +90,7 @@ class ActionMasks(AllAllowed):
         self._set(index, info, False)
 
     def _set(self, index: int, info: Mapping[str, Any], over: bool) -> None:
-        self.now = self.now.copy()  # whoever was handed the former one keeps it as it was
+        self.now = self.now.copy()  # arrays that were handed out stay as they were
         self.now[index] = checked_masks([self._readers[index](info)], np.array([over]), self._space)[0]
 
 
@@ -184,20 +184,20 @@ def _has_method(env: Any) -> bool:
     return hasattr(env, "has_wrapper_attr") and bool(env.has_wrapper_attr(_METHOD))
 
 
-def checked_masks(told: Any, over: BoolArray, space: Any) -> BoolArray:
-    """What was told as truth values [E, A]; where an episode is over nothing need be allowed, and all counts as such.
+def checked_masks(given: Any, over: BoolArray, space: Any) -> BoolArray:
+    """The masks as truth values [E, A]; where an episode is over nothing need be allowed, and all counts as such.
 
     Args:
-        told: [E, A] of any type; None: nothing.
+        given: [E, A] of any type; None: nothing.
         over: Whether the episode has ended. [E]
         space: Of one action, Discrete.
 
     Raises:
         EnvironmentMismatchError: Another shape, other values, or an environment that goes on and allows nothing.
     """
-    told = [None] * len(over) if told is None else told
+    given = [None] * len(over) if given is None else given
     nowhere = np.zeros(int(space.n), np.bool_)
-    masks = truth_values([nowhere if row is None else row for row in told], len(over), space)
+    masks = truth_values([nowhere if row is None else row for row in given], len(over), space)
     nothing = ~masks.any(axis=1)
     if (nothing & ~over).any():
         raise EnvironmentMismatchError(
@@ -208,11 +208,11 @@ def checked_masks(told: Any, over: BoolArray, space: Any) -> BoolArray:
     return masks
 
 
-def truth_values(told: Sequence[Any], number: int, space: Any, name: str = _NAME) -> BoolArray:
+def truth_values(given: Sequence[Any], number: int, space: Any, name: str = _NAME) -> BoolArray:
     """Masks [number, A] as truth values.
 
     Args:
-        told: [number, A], numbers 0 and 1 or truth values.
+        given: [number, A], numbers 0 and 1 or truth values.
         number: Of masks that there must be.
         space: Of one action, Discrete.
         name: What they are called, for messages.
@@ -221,7 +221,7 @@ def truth_values(told: Sequence[Any], number: int, space: Any, name: str = _NAME
         EnvironmentMismatchError: Another shape, or other values, as of numbers that are to be added to scores.
     """
     num_actions = int(space.n)
-    rows = [np.asarray(row) for row in told]
+    rows = [np.asarray(row) for row in given]
     wrong = next((row.shape for row in rows if row.shape != (num_actions,)), None)
     if wrong is not None or len(rows) != number:
         got = f"{len(rows)} of them for {number}" if wrong is None else f"the shape {list(wrong)}"

@@ -2,7 +2,7 @@
 
 Importing this module registers all games that ALE has a ROM of:
 `env="note_rl.environments.atari:Atari/space_invaders-v0"` makes one by its id, and imports the module by itself. Frames
-are stored one by one and stacked by the agent (`frame_stack`). What only learning is told, the sign of rewards and lost
+are stored one by one and stacked by the agent (`frame_stack`). What only learning sees, the sign of rewards and lost
 lives, is in `training_only`.
 """
 
@@ -80,7 +80,7 @@ def make_game(
         screen_size: Pixels a side.
         repeat_action_probability: Of a frame to repeat the former action instead (sticky actions).
         full_action_space: All 18 actions of the console instead of those that do something in this game.
-        max_frames: After so many, the game is cut off; None: never.
+        max_frames: After this many, the game is cut off; None: never.
         mode: Of the game; None: its first.
         difficulty: Of the game; None: its first.
         render_mode: As Gymnasium has it.

@@ -1,7 +1,7 @@
 """Environments of EnvPool (extra `envpool`), written in C++: ids such as `envpool:CartPole-v1`.
 
 EnvPool draws its seeds when it is made, so its episodes are the same for the same seed and number of environments, but
-cannot be brought back by a checkpoint. Its environments can be told one by one to begin anew, so no step is dead.
+cannot be brought back by a checkpoint. Its environments can be reset one by one, so no step is dead.
 """
 
 import importlib
@@ -108,7 +108,7 @@ def single_pool(factory: PoolFactory) -> Env:
 
 
 def pool_of(factory: PoolFactory, num_envs: int, seed: int) -> EnvPoolVector:
-    """So many environments of EnvPool.
+    """Several environments of EnvPool.
 
     Raises:
         EnvironmentMismatchError: They cannot be made, or wrappers of single environments were asked for.

@@ -174,8 +174,8 @@ def flat_observations(env: Env) -> Env:
     is no Box already is flattened (one-hot if discrete), and so is a single number.
 
     Raises:
-        EnvironmentMismatchError: It is of several agents, which act in a `JointEnvironment` only, or lacks a space, or
-            its observations have no fixed size or are empty.
+        EnvironmentMismatchError: It is of several agents, which act in a `JointEnvironment` only, or has no space,
+            or its observations have no fixed size or are empty.
     """
     if hasattr(env, "possible_agents") or isinstance(getattr(env, "action_space", None), list | tuple):
         raise EnvironmentMismatchError("{} is for several agents: {}", type(env).__name__, MARL.add())
@@ -255,7 +255,7 @@ COPY_ADVICE = "give env as a function that makes a new one"
 
 
 def can_be_made_again(env: Any) -> bool:
-    """Whether Gymnasium knows how an environment was made; of a wrapper of one's own it knows no arguments."""
+    """Whether Gymnasium knows how an environment was made; of a user's wrapper it knows no arguments."""
     spec = getattr(env, "spec", None)
     return isinstance(spec, EnvSpec) and all(wrapper.kwargs is not None for wrapper in spec.additional_wrappers)
 

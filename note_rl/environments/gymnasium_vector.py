@@ -3,14 +3,14 @@
 They differ in when an ended episode gives way to the next (Gymnasium's `AutoresetMode`):
 
 * SAME_STEP: in the step that ended it. The true last observation is then found in `info["final_obs"]`.
-* DISABLED: when they are told, with `options={"reset_mask": ...}`.
+* DISABLED: when they are reset, with `options={"reset_mask": ...}`.
 * NEXT_STEP: in a step of its own, whose action, reward and ends mean nothing, while the others go on.
 
 Gymnasium's own SyncVectorEnv and AsyncVectorEnv take a `reset_mask` in NEXT_STEP too, with a seed for each environment
-(their reset() clears the mark that would make the next step a dead one). They are therefore told, each episode gets
-the seed that it has in `VectorEnvironment`, there is no dead step, and episodes can be replayed. For others in
-NEXT_STEP the dead steps are marked in `alive`, and `collect.rows` closes the gaps: skipping the step is no way out,
-since the other environments have really taken it, and so is refusing their part of it.
+(their reset() clears the mark that would make the next step a dead one). They are therefore reset explicitly, each
+episode gets the seed that it has in `VectorEnvironment`, there is no dead step, and episodes can be replayed. For
+others in NEXT_STEP the dead steps are marked in `alive`, and `collect.rows` closes the gaps: skipping the step is no
+way out, since the other environments have really taken it, and so is refusing their part of it.
 """
 
 import abc
@@ -190,7 +190,7 @@ class ForeignVector(abc.ABC):
         return np.array(as_the_space_has_it(action, self.action_space), self.env.action_space.dtype)
 
     def _seen(self, shown: Any, num: int | None = None) -> tuple[Array, FloatArray | None]:
-        """Copies of observations [E, *obs], or so many, and, of goal observations, the goals achieved [E, G]."""
+        """Copies of observations [E, *obs], or another number, and, of goal observations, the goals achieved [E, G]."""
         num = len(self) if num is None else num
         if not self._has_goals:
             seen = np.array(self._read.several(shown, num, "reset() or step()"), order="C")  # sums go by the layout
@@ -227,7 +227,7 @@ class _SameStep(ForeignVector):
         return self._seen(obs)[0]
 
     def _stepped(self, info: Mapping[str, Any], ended: BoolArray) -> None:
-        """It is told of the new episodes; of the last observations it stands in `final_info`, if at all."""
+        """It is that of the new episodes; that of the last observations stands in `final_info`, if at all."""
         if self._read_masks is None:
             return
         self.action_mask = checked_masks(self._read_masks(info), np.zeros_like(ended), self.action_space)
@@ -264,7 +264,7 @@ class _SameStep(ForeignVector):
 
 
 class _Disabled(ForeignVector):
-    """Told when to begin anew."""
+    """Begins anew when it is asked to."""
 
     def _move_on(self, obs: Array, achieved: FloatArray | None, ended: BoolArray, info: Mapping[str, Any]) -> Array:
         if not ended.any():
@@ -292,7 +292,7 @@ class _NextStep(ForeignVector):
 
 
 class SeededVector(ForeignVector):
-    """Told when to begin anew and with which seed: the same episodes as in `VectorEnvironment`."""
+    """Begins anew when it is asked to, with a given seed: the same episodes as in `VectorEnvironment`."""
 
     def _begin(self) -> Array:
         self._episode = np.zeros(len(self), np.int64)
@@ -345,7 +345,9 @@ class SeededVector(ForeignVector):
         self.obs = self._begin()
         wanted = np.array(state["episode"])
         left = max(map(len, taken))
-        idle = next((actions[0] for actions in taken if len(actions)), np.zeros(0))  # whoever waits plays anything
+        idle = next(
+            (actions[0] for actions in taken if len(actions)), np.zeros(0)
+        )  # an environment that waits may play any action
         while left > 0:
             self._begin_episodes(wanted, np.array([len(actions) == left for actions in taken]))
             self.step(np.stack([actions[-left] if len(actions) >= left else idle for actions in taken]))

@@ -159,7 +159,7 @@ class VectorEnvironment:
         """
         check_number(state, len(self.envs))
         self._episode = [int(number) for number in state["episode"]]
-        self.obs = self.obs.copy()  # whoever was handed the former one keeps it as it was
+        self.obs = self.obs.copy()  # arrays that were handed out stay as they were
         for index, answers in enumerate(self._answers):
             self.obs[index] = self._restart(index)
             taken = state[f"actions/{index}"]

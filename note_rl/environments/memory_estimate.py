@@ -41,7 +41,7 @@ def _look_ahead(number: int, each_s: float, each: float, made: Sequence[Env]) ->
         )
     if number * each_s > _LONG_S:
         _log.warning(
-            "num_envs=%d: to make these environments takes about %.0f s, and then each step is one in all of them; "
-            "few agents gain by more than num_envs=64",
-            *(number, number * each_s),
+            "%s: to make these environments takes about %.0f s, and then each step is one in all of them; few agents "
+            "gain by more than 64",
+            *(NUM_ENVS.at(number), number * each_s),
         )

@@ -179,7 +179,8 @@ class _Lists:
     """An environment that speaks in lists. Its spaces are lists too, or one space that holds for every agent.
 
     step() gives (observations, rewards, dones, infos), or five values with terminations and truncations apart; reset()
-    gives observations, or a pair with infos. A time limit is told as truncation, or as `TimeLimit.truncated` in infos.
+    gives observations, or a pair with infos. A time limit counts as truncation, and so does
+    `TimeLimit.truncated` in infos.
     """
 
     def __init__(self, env: Any) -> None:

@@ -67,7 +67,7 @@ class ObservationReader:
         return self._read(obs, self.shape, method)
 
     def several(self, obs: Any, num: int, method: str) -> Array:
-        """The same of so many observations, [num, *obs]."""
+        """The same of several observations, [num, *obs]."""
         return self._read(obs, (num, *self.shape), method)
 
     def _read(self, obs: Any, shape: tuple[int, ...], method: str) -> Array:

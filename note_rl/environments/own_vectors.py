@@ -5,7 +5,7 @@ nothing but the time: where it gives, bit for bit, what the environments give on
 both kinds, and where it was faster in it. So whether it is used, which depends on the machine, cannot be seen in any
 result or checkpoint.
 
-Any other is used whenever there are several environments: whoever registered it wants that. Its random numbers are its
+Any other is used whenever there are several environments: its author wants that. Its random numbers are its
 own, so its episodes are others than those of single environments. A checkpoint brings them back only if it takes seeds
 and says so beside `own_episodes = True`.
 """

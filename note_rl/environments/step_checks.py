@@ -1,7 +1,7 @@
 """What reset() and step() of an environment give, held against what Gymnasium and the spaces of the environment say.
 
 What costs next to nothing is looked at in every step (types, shapes, the number of values); whether an observation is
-in its space, once. Nan and infinity are looked for in whole blocks of steps, by whoever collects them.
+in its space, once. Nan and infinity are looked for in whole blocks of steps, where these are collected.
 """
 
 import inspect

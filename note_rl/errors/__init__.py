@@ -56,7 +56,7 @@ class DivergedError(ArithmeticError):
 
 
 class WorkerError(RuntimeError):
-    """A worker process raised an exception, whose traceback is told, or died."""
+    """A worker process raised an exception, whose traceback is in the message, or died."""
 
 
 class PeerError(RuntimeError):

@@ -80,6 +80,10 @@ class Phrase:
         words: str = getattr(vocabulary, self.kind)(*self.about)
         return words
 
+    def __str__(self) -> str:
+        """Its words for the reader; see `Sentence`."""
+        return self.said(_reader.get())
+
 
 @dataclass(frozen=True)
 class SettingName:
@@ -98,6 +102,10 @@ class SettingName:
     def said(self, vocabulary: Vocabulary) -> str:
         """Its name."""
         return vocabulary.name(self)
+
+    def __str__(self) -> str:
+        """Its name for the reader; see `Sentence`."""
+        return self.said(_reader.get())
 
     def at(self, value: Any) -> Phrase:
         """The setting with a value."""

@@ -22,7 +22,7 @@ class CoordinationGame:
     Every player may also pass. Each step, both get 0.1 if anybody passes, 1 if the sum (modulo the number of buttons)
     is the sign, and -1 if it is not. A player who learns on its own finds that pressing any button loses on average,
     as long as the other tries out buttons, and passes for ever (relative overgeneralisation: Matignon et al. 2012,
-    https://doi.org/10.1017/S0269888912000057). Whoever knows what the other does finds the button that wins.
+    https://doi.org/10.1017/S0269888912000057). An agent that knows what the other does finds the button that wins.
 
     The players' summed return of an episode is 20 at best, 2 for passing, and about -5.6 for random buttons. The
     interface is that of PettingZoo's parallel environments.

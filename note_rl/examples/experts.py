@@ -1,4 +1,4 @@
-"""Experts to learn from: demonstrations of whoever can choose actions, and of a controller that balances CartPole."""
+"""Experts to learn from: demonstrations of any function that acts, and of a controller that balances CartPole."""
 
 from collections.abc import Callable
 

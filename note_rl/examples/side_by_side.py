@@ -11,7 +11,7 @@ from note_rl.errors import SettingsError
 
 
 def side_by_side(env: Any, processes: int | None) -> Any:
-    """A list of so many environments like `env`; None: `env` itself.
+    """A list of `num` environments like `env`; None: `env` itself.
 
     Args:
         env: An id, a factory, or an environment, which is copied.

@@ -95,7 +95,7 @@ class Microbatches:
 
 
 def minibatch_in_parts(sample: Sample, columns: Mapping[str, Array], num_envs: int | None) -> Microbatches:
-    """Distinct transitions of an update block, as many as a minibatch holds where there are so many, in equal parts.
+    """Distinct transitions of an update block, as many as a minibatch holds where there are enough, in equal parts.
 
     A transition that was drawn twice would be taken for less noise than there is. Neither are steps of one trajectory
     independent of each other: the parts of a rollout are those of different environments, or of different times.
@@ -119,7 +119,7 @@ def minibatch_in_parts(sample: Sample, columns: Mapping[str, Array], num_envs: i
 
 
 def _in_equal_parts(number: int, size: int) -> tuple[IntArray, int]:
-    """Which of so many transitions, and the number of parts.
+    """Which of a number of transitions, and the number of parts.
 
     Where there are fewer than a minibatch holds, they are as many eighths of it as there are: code is compiled for
     each number of them.
@@ -137,7 +137,7 @@ def _by_origin(slots: IntArray, num_envs: int, size: int) -> tuple[IntArray, int
     Args:
         slots: t * E + e of the transitions at hand.
         num_envs: E.
-        size: About so many are chosen.
+        size: About this many are chosen.
     """
     parts = min(_MOST_PARTS, num_envs if num_envs > 1 else len(slots) // 2)
     if parts < 2:

@@ -33,7 +33,7 @@ class TakesSteps(Protocol):
         """See `Learner.update`."""
 
     def changed_by_hand(self) -> None:
-        """Hears that a callback, or adjust_func(), may have set parameters, slots or numbers of layers."""
+        """Notes that a callback, or adjust_func(), may have set parameters, slots or numbers of layers."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Learner(Protocol):
         """
 
     def expect(self, num_gradient_steps: float) -> None:
-        """Hears about how many gradient steps are still to come: whether preparations pay; 0: nobody knows."""
+        """Takes the expected number of remaining gradient steps, by which preparations pay or not; 0: unknown."""
 
     def update(self, sample: Sample, hyperparameters: Mapping[str, float]) -> Update:
         """Takes one gradient step per minibatch [K, B, ...], all in one call into the framework.
@@ -135,11 +135,11 @@ class Learner(Protocol):
         """Returns the numbers that optimizers were made with, one entry per optimizer and parameter group."""
 
     def gradient_noise(self, sample: Sample, num_envs: int | None) -> tuple[list[NoiseMoments], int]:
-        """Measures how much the gradients of samples of this update block scatter, by now; nothing is changed.
+        """Measures how much the gradients of samples of this update block scatter; nothing is changed.
 
         Args:
             sample: The minibatches of an update block.
-            num_envs: For a rollout of so many environments, whose transitions are not independent; None: replay.
+            num_envs: For a rollout of this many environments, whose transitions are not independent; None: replay.
 
         Returns:
             One measurement per loss, and the samples that it was made with.
@@ -351,7 +351,7 @@ def check_state(state: Mapping[str, Array], expected: Mapping[str, Array | Any])
     """
     for name, value in expected.items():
         if name not in state:
-            raise CheckpointError(f"the checkpoint is of another agent: it lacks {name!r}")
+            raise CheckpointError(f"the checkpoint is of another agent: it has no {name!r}")
         if tuple(state[name].shape) != tuple(value.shape):
             raise CheckpointError(
                 f"the checkpoint is of another agent: {name!r} has the shape {list(state[name].shape)} there and "

@@ -45,9 +45,9 @@ class Declared:
         default_gae_lambda: Weight of long against short returns in the advantage, where the agent has no `gae_lambda`.
         default_normalise_advantage: Whether advantages get mean 0 and deviation 1 over a rollout, where it has no
             `normalise_advantage`.
-        set_defaults: What set() is told where its caller does not say otherwise, in its own names.
-        default_update_batches: Gradient steps between calls of update_param() where set() is not told; None: 100 if it
-            copies, else 1.
+        set_defaults: Arguments of set() where its caller gives no others, in its own names.
+        default_update_batches: Gradient steps between calls of update_param() where set() does not say it; None: 100 if
+            it copies, else 1.
         has_value_network: Its value is a network of observations alone, which may have the trunk of its policy.
         num_output_layers: How many of acting_layers(), counted from the last, have no width of `hidden_sizes`.
         frame_stack: Frames that its networks see together, as set() must say too; None: whatever set() says.

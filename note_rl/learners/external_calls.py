@@ -1,7 +1,7 @@
 """Calls whose answers come from outside of the program: the time, files, the environment, bytes of chance.
 
-A profiler hears of them while a loss is traced or recorded, which would keep their first answers for good. It does not
-hear of what compiled code reads by itself, such as that of an extension module.
+A profiler sees them while a loss is traced or recorded, which would keep their first answers for good. It does not
+see what compiled code reads by itself, such as that of an extension module.
 """
 
 import datetime
@@ -37,7 +37,7 @@ _BESIDES = {"importlib", "logging", "warnings", "linecache", "inspect", "traceba
 
 
 def read_from_outside(frame: FrameType, event: str, called: Any, own: Collection[str] = ()) -> str | None:
-    """Returns what is read from outside by an event that a profiler hears of; None: nothing, or not for the user.
+    """Returns what is read from outside by an event of a profiler; None: nothing, or not for the user.
 
     Args:
         frame: As a profiler has it, and so are `event` and `called`.

@@ -108,7 +108,7 @@ class SamplesApart:
         self._due = [one for one in self._due if one > self._num_gradient_steps]
 
     def count(self, num_gradient_steps: int) -> None:
-        """So many were taken."""
+        """Notes a number of steps that were taken."""
         self._num_gradient_steps += num_gradient_steps
 
 
@@ -168,7 +168,7 @@ def coupling(gradients_of: Gradients, columns: Mapping[str, Array]) -> str | Non
             if not together <= _TOLERANCE * size:  # nor where one of them is no number
                 torn.append(index)
         if not torn:
-            return None  # rounding and random numbers need not be told from the mistake
+            return None  # rounding and random numbers cannot be mistaken for it
         again = gradients_of(plain)[1]
         turned = gradients_of({name: _turned(values, half) for name, values in plain.items()})[1]
     told = (

@@ -23,9 +23,9 @@ class HandedOver(NamedTuple):
     """What an agent says in its loss besides the loss.
 
     Attributes:
-        td_error: What `prioritized_replay.update` was told, [B]; None: nothing.
+        td_error: What was given to `prioritized_replay.update`, [B]; None: nothing.
         ratio: The same.
-        reported: What `report` was told, tensors of any shape, or numbers, by name.
+        reported: What was given to `report`, tensors of any shape, or numbers, by name.
     """
 
     td_error: Any
@@ -120,29 +120,29 @@ class Losses:
 
     @property
     def num_columns(self) -> int:
-        """How many losses are told of each step; see `columns`."""
+        """How many losses are returned for each step; see `columns`."""
         return self._num_groups if self.at_sync else self.num_optimizers
 
     def columns(self, losses: list[Any]) -> list[Any]:
-        """Returns the losses that are told of a step: one per optimizer, or one per group where some groups wait."""
+        """Returns the losses of a step: one per optimizer, or one per group where some groups wait."""
         if not self.at_sync:
             return self.per_optimizer(losses)
         if len(losses) == self._num_groups:
             return losses
         return [losses[0], *[losses[0] * 0.0] * (self._num_groups - 1)]  # a single one, for which no group waits
 
-    def without_waiting(self, told: FloatArray, sync: BoolArray) -> FloatArray:
-        """Returns the losses that were told of K steps, [K, G], nan where a group has waited.
+    def without_waiting(self, losses: FloatArray, sync: BoolArray) -> FloatArray:
+        """Returns the losses of K steps, [K, G], nan where a group has waited.
 
         Args:
-            told: Of all groups.
+            losses: Of all groups.
             sync: After which steps targets were updated, [K].
         """
         if not (self._each_its_own and self.at_sync):
-            return told
-        waited = np.zeros(told.shape, np.bool_)
+            return losses
+        waited = np.zeros(losses.shape, np.bool_)
         waited[:, list(self.at_sync)] = ~np.asarray(sync, np.bool_)[:, None]
-        return np.where(waited, np.float32(np.nan), told)
+        return np.where(waited, np.float32(np.nan), losses)
 
     def per_optimizer(self, losses: list[Any]) -> list[Any]:
         """Returns one loss per optimizer: one for all groups counts for each, a single optimizer has their sum."""
@@ -163,7 +163,7 @@ class Losses:
         losses = list(returned) if isinstance(returned, (list, tuple)) else [returned]
         for loss in losses:
             if not self._arithmetic.is_tensor(loss):
-                hint = ": it lacks a return" if loss is None else ""
+                hint = ": it has no return" if loss is None else ""
                 raise AgentContractError(
                     "__call__ must return the loss as a tensor, one or one per parameter group; it returned "
                     f"{'None' if loss is None else type(loss).__name__}{hint}"

@@ -105,7 +105,7 @@ class NumpyPolicy:
         return x
 
     def layers(self) -> Sequence[DenseLayer]:
-        """Returns the layers by now."""
+        """Returns the current layers."""
         if self.stale:
             self._layers = self._read() or ()
             self.stale = False
@@ -143,7 +143,7 @@ class Actor:
 
     Attributes:
         examples: By index, one of the observations that were answered, [1, *obs].
-        num_changes: Of the parameters, as far as it was told.
+        num_changes: Of the parameters, as far as it is known here.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class Actor:
         return self._mirrors.get(index) is not None
 
     def layers(self, index: int | None = None) -> Sequence[DenseLayer]:
-        """Returns the layers by now, where `is_mirrored`."""
+        """Returns the current layers, where `is_mirrored`."""
         mirror = self._mirrors[index]
         assert mirror is not None
         return mirror.layers()

@@ -41,7 +41,7 @@ class PrioritizedReplay:
         self._ratio = None if ratio is None else _per_sample("ratio", ratio, self._batch_size)
 
     def begin(self, batch_size: int) -> None:
-        """Begins the loss of so many samples, within which update() may be called."""
+        """Begins the loss of a minibatch, within which update() may be called."""
         self._batch_size = batch_size
         self._td_error = self._ratio = None
 

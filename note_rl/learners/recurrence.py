@@ -16,7 +16,7 @@ AnswerFrom = Callable[[Array, State], tuple[FloatArray, Mapping[str, Array]]]
 
 
 class RecurrentState:
-    """The state of the episodes that are played side by side; whoever steps the environments keeps one.
+    """The state of the episodes that are played side by side; kept where the environments are stepped.
 
     Args:
         arrays: [E, ...] by name; None: all episodes begin.
@@ -62,7 +62,7 @@ class RecurrentState:
 
 
 def check_given(agent: Any, num: int, state: object) -> None:
-    """Refuses what is no state of this agent for so many environments (SettingsError)."""
+    """Refuses what is no state of this agent for this number of environments (SettingsError)."""
     initial = agent.initial_state(num)
     alike = isinstance(state, Mapping) and state.keys() == initial.keys()
     if not alike or any(np.shape(state[name]) != np.shape(initial[name]) for name in initial):  # type: ignore[index]

@@ -12,12 +12,12 @@ from note_rl.errors import AgentContractError
 from note_rl.types import Update
 
 MOST_REPORTED = 24
-"""Numbers that one loss may report: the compiled update keeps room for so many."""
+"""Numbers that one loss may report: the compiled update keeps room for this many."""
 GRADIENT_NORM = "gradient_norm"
 
 
 class Reports:
-    """What `agent.report(...)` is told while a loss is evaluated."""
+    """What is given to `agent.report(...)` while a loss is evaluated."""
 
     def __init__(self) -> None:
         self._values: dict[str, Any] | None = None  # None: no loss is being evaluated
@@ -36,7 +36,7 @@ class Reports:
         self._values.update(values)
         if len(self._values) > MOST_REPORTED:
             raise AgentContractError(
-                f"report() was told {len(self._values)} numbers in one __call__, and takes {MOST_REPORTED}: leave out "
+                f"report() was given {len(self._values)} numbers in one __call__, and takes {MOST_REPORTED}: leave out "
                 f"some of {', '.join(self._values)}"
             )
 

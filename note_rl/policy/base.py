@@ -25,7 +25,7 @@ class Policy(ABC):
         self._generator: np.random.Generator | None = None
 
     def bind(self, action_space: Any, num_envs: int) -> None:
-        """Called once by whoever collects with this policy.
+        """Called once before steps are collected with this policy.
 
         Args:
             action_space: Of one environment.
@@ -81,7 +81,7 @@ class Policy(ABC):
         return action
 
     def reset(self, env_indices: IntArray) -> None:  # noqa: B027
-        """Told of the environments [k] whose episode has just started."""
+        """Called with the environments [k] whose episode has just started."""
 
     def get_state(self) -> dict[str, Array]:
         """What a checkpoint must hold, besides the generator, to go on exactly."""

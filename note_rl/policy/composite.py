@@ -98,7 +98,7 @@ class PolicyPerEnvironment(_Several):
         return np.concatenate([policy.for_env(action[i : i + 1]) for i, policy in enumerate(self.policies)])
 
     def reset(self, env_indices: IntArray) -> None:
-        """Told to those that act there."""
+        """Passed on to those that act there."""
         for index in env_indices:
             self.policies[index].reset(np.zeros(1, np.int64))
 
@@ -144,7 +144,7 @@ class PolicyPerAgent(_Several):
         return np.stack([policy.for_env(action[:, i]) for i, policy in enumerate(self.policies)], axis=1)
 
     def reset(self, env_indices: IntArray) -> None:
-        """Told to each."""
+        """Passed on to each."""
         for policy in self.policies:
             policy.reset(env_indices)
 
@@ -201,5 +201,5 @@ def exploration(
 
 
 def default_policy(action_space: Any) -> Policy:
-    """How an agent that was not told acts without exploration."""
+    """How an agent without a setting for it acts without exploration."""
     return NoisyPolicy() if isinstance(action_space, spaces.Box) else GreedyQPolicy()

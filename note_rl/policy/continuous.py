@@ -23,7 +23,7 @@ class ContinuousPolicy(Policy):
     """Base of the policies that choose vectors [E, A] within the bounds of the action space.
 
     Args:
-        num_random_steps: The first so many environment steps are uniformly random; needs finite bounds.
+        num_random_steps: This many environment steps at the beginning are uniformly random; needs finite bounds.
     """
 
     _per_number = 1  # numbers in the agent's answer for each of an action

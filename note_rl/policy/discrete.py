@@ -368,7 +368,7 @@ class SoftmaxPolicy(DiscretePolicy):
             q_values: The same, under the name that other policies have for it.
 
         Raises:
-            SettingsError: No probabilities, or not so many.
+            SettingsError: No probabilities, or another number of them.
         """
         given: Any = next((one for one in (probs, q_values, nb_actions) if one is not None), None)
         if given is not nb_actions and nb_actions is not None and np.shape(given) != (nb_actions,):

@@ -73,7 +73,7 @@ class ReplayBuffer:
             self.parts.episodes.set_state({})
 
     def drop_oldest(self, count: int) -> None:
-        """Forgets so many of the oldest."""
+        """Forgets a number of the oldest."""
         self.sampler.dropped(self.ring.drop_oldest(count))
 
     def interrupt(self) -> None:

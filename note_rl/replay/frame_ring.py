@@ -89,7 +89,7 @@ class FrameRing(Ring):
             self._final[numbers % room] = former[numbers % len(former)]
 
     def interrupt(self) -> None:
-        """Running episodes count as cut off by a time limit; their last frames are those seen after the newest step."""
+        """Running episodes count as truncated; their last frames are those seen after the newest step."""
         if not self.size:
             return
         slots = self.newest()
@@ -113,7 +113,7 @@ class FrameRing(Ring):
         return join_frames(frames, self._fields["obs"].ndim - 1)
 
     def _back(self, slots: IntArray, steps: int) -> Array:
-        """The frame so many steps earlier, or the first of the episode."""
+        """The frame a number of steps earlier, or the first of the episode."""
         return gathered(self._fields["obs"], self.ahead(slots, -np.minimum(steps, self._since_start[slots])))
 
     def _next_frame(self, slots: IntArray) -> Array:

@@ -5,7 +5,7 @@ import numpy as np
 from note_rl.types import FloatArray, IntArray
 
 _WIDTH = 16  # children of a node
-_TOP = 4096  # so many minima at the top are looked at one by one
+_TOP = 4096  # minima at the top that are looked at one by one
 
 
 class MinTree:
@@ -42,7 +42,7 @@ class MinTree:
         return self._numbers if number == 0 else self._levels[number - 1]
 
     def lowest(self, count: int) -> IntArray:
-        """Slots [count] of the lowest numbers above 0, in no order; there must be so many.
+        """Slots [count] of the lowest numbers above 0, in no order; there must be `count`.
 
         The `count` lowest numbers lie below the `count` nodes of the lowest minima, at every level: O(count log N).
         """

@@ -97,7 +97,7 @@ class SequenceReader:
     extras says where that is, and `next_obs` there is the true last observation.
 
     Args:
-        num_steps: T. From each slot that is read, so many steps must be stored.
+        num_steps: T. From each slot that is read, this many steps must be stored.
     """
 
     def __init__(self, num_steps: int) -> None:

@@ -59,7 +59,7 @@ class Ring:
         return slots
 
     def drop_oldest(self, count: int) -> IntArray:
-        """Forgets so many of the oldest; costs nothing but naming them.
+        """Forgets a number of the oldest; costs nothing but naming them.
 
         Returns:
             The slots that are no longer kept.
@@ -79,12 +79,12 @@ class Ring:
         return ages
 
     def ahead(self, slots: IntArray, steps: IntArray | int) -> IntArray:
-        """Slots so many steps later in the same environment (earlier where negative)."""
+        """Slots a number of steps later in the same environment (earlier where negative)."""
         moved: IntArray = (slots + steps * self.num_envs) % self.num_slots
         return moved
 
     def interrupt(self) -> None:
-        """What is stored next is no continuation: running episodes count as cut off by a time limit here."""
+        """What is stored next is no continuation: running episodes count as truncated here."""
         if self.size:
             self._fields["ended"][self.newest()] = True
 
@@ -155,7 +155,7 @@ class Ring:
         fields = {name: state[name] for name in state if name in self.stored or name.startswith(f"{EXTRAS}/")}
         missing = [name for name in self.stored if name not in fields]
         if num_envs and missing:
-            raise CheckpointError(f"the checkpoint's replay pool was stored in another way: it lacks {missing[0]!r}")
+            raise CheckpointError(f"the checkpoint's replay pool was stored in another way: it has no {missing[0]!r}")
         self.num_envs = num_envs
         self._fields = {}
         if num_envs:

@@ -61,7 +61,7 @@ class Rollout:
         self._extras["value_old"] = flat(value_old)
 
     def value_fit(self) -> tuple[FloatArray, FloatArray]:
-        """The values that advantages were made with, and the returns that they should have told, [T*E] each."""
+        """The values that advantages were made with, and the returns that they should have predicted, [T*E] each."""
         return self._extras["value_old"], self._extras["return_"]
 
     def replace_reward(self, reward: RewardFunction) -> None:
@@ -160,7 +160,7 @@ class RolloutScores:
         return powers
 
     def give_up_oldest(self, number: int) -> None:
-        """Gives up so many of the oldest; a rollout lies in the order of time."""
+        """Gives up a number of the oldest; a rollout lies in the order of time."""
         self._live[np.flatnonzero(self._live)[: max(number, 0)]] = False
 
     def draw(self, shape: tuple[int, int], rng: np.random.Generator) -> IntArray:
@@ -178,7 +178,7 @@ class RolloutScores:
             self._ratio[index] = ratio
 
     def keep_highest(self, number: int) -> None:
-        """Gives up all but so many of the highest score."""
+        """Gives up all but a number of the highest score."""
         live = np.flatnonzero(self._live)
         excess = len(live) - max(number, 1)
         if excess > 0:

@@ -14,7 +14,7 @@ from note_rl.types import Array, FloatArray, IntArray
 
 
 class Sampler(Protocol):
-    """Chooses slots of a ring, and is told what happens to them."""
+    """Chooses slots of a ring; it is notified of what happens to them."""
 
     def added(self, slots: IntArray, ring: Ring) -> None:
         """These slots [n] were written."""
@@ -81,7 +81,7 @@ class PrioritizedSampler:
 
     @property
     def beta(self) -> float:
-        """Exponent of the importance weights by now."""
+        """Current exponent of the importance weights."""
         return self.scheduled_beta if self.beta_factor == 1.0 else min(self.scheduled_beta * self.beta_factor, 1.0)
 
     @property
@@ -115,7 +115,7 @@ class PrioritizedSampler:
             self._minima.changed(slots)
 
     def keep_highest(self, number: int) -> None:
-        """Gives up all transitions but so many of the highest priority.
+        """Gives up all transitions but a number of the highest priority.
 
         O(excess log pool), which is what was stored since the last time; the first time O(pool).
         """

@@ -5,7 +5,7 @@ import numpy as np
 from note_rl.types import Array, FloatArray, IntArray
 
 _WIDTH = 16  # children of a node: few levels, each of which is a handful of operations on the whole batch
-_TOP = 4096  # so many sums at the top are searched by their running sum
+_TOP = 4096  # sums at the top that are searched by their running sum
 
 
 class SumTree:

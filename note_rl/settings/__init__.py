@@ -1,4 +1,4 @@
-"""What set() and train() were told, checked and in clear names: one frozen dataclass per part.
+"""The arguments of set() and train(), checked and in clear names: one frozen dataclass per part.
 
 from note_rl.settings import ReplaySettings, Settings
 """

@@ -90,7 +90,9 @@ class Adapt:
         if self.law is not None:
             _one_of("law", self.law, LAWS)
         if self.law == "additive" and self.rate is None:
-            raise SettingsError("law=additive needs rate: by how much, where the ratio to the target is off by 1")
+            raise SettingsError(
+                "law=additive needs rate: by how much, where the ratio to the target differs from 1 by 1"
+            )
         _check_list(self.signals or ())
         if str(self.mode) == "False":  # what YAML makes of a bare off
             object.__setattr__(self, "mode", "off")
@@ -240,7 +242,7 @@ def adapt(name: str, arguments: Mapping[str, Any]) -> Adapt:
     _one_of("parameters", name, (*RULES, WINDOW))
     known = [argument.name for argument in fields(Adapt)]
     if not isinstance(arguments, Mapping):
-        raise SettingsError(f"{name} must be told as {{min: ..., max: ..., gain: ...}}, got {arguments!r}")
+        raise SettingsError(f"{name} must be given as {{min: ..., max: ..., gain: ...}}, got {arguments!r}")
     for key in arguments:
         if key not in known:
             raise SettingsError(f"{name}: {_unknown(key, known)}")

@@ -40,7 +40,7 @@ class Demonstrations:
         return {"expert_obs": self.obs[index], "expert_action": self.action[index]}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes an .npz file; the suffix is added where it lacks."""
+        """Writes an .npz file; the suffix is added where it is missing."""
         np.savez_compressed(path, obs=self.obs, action=self.action)
 
     @classmethod

@@ -243,14 +243,14 @@ class RolloutSettings:
             )
 
     def steps_per_env(self, num_envs: int) -> int:
-        """Steps that each of so many environments contributes to a rollout."""
+        """Steps that each of `num_envs` environments contributes to a rollout."""
         return self.num_steps if self.num_env_steps is None else max(self.num_env_steps // num_envs, 1)
 
     def for_envs(self, num_envs: int) -> "RolloutSettings":
         """The same, with a number for "rollout".
 
         Raises:
-            SettingsError: Minibatches are larger than a rollout of so many environments.
+            SettingsError: Minibatches are larger than a rollout of this number of environments.
         """
         steps = self.steps_per_env(num_envs)
         if self.batch_size == "rollout":
@@ -274,7 +274,7 @@ class SequenceSettings:
         20,
         Count(),
         manual="sequence_length",
-        text="Steps of a sequence; so many each environment takes per rollout.",
+        text="Steps of a sequence; each environment takes as many per rollout.",
     )
     capacity: int = like(ReplaySettings, "capacity")
     batch_size: int | Literal["rollout"] = setting(
@@ -309,14 +309,14 @@ class SequenceSettings:
         check_fields(self)
 
     def steps_per_env(self, num_envs: int) -> int:
-        """Steps that each of so many environments contributes to a rollout."""
+        """Steps that each of `num_envs` environments contributes to a rollout."""
         return self.num_steps
 
     def for_envs(self, num_envs: int) -> "SequenceSettings":
         """The same, with a number for "rollout".
 
         Raises:
-            SettingsError: The pool is smaller than a rollout of so many environments.
+            SettingsError: The pool is smaller than a rollout of this number of environments.
         """
         if self.num_steps * num_envs > self.capacity:
             raise SettingsError(
@@ -339,7 +339,7 @@ def with_train_arguments(
     """The settings with the windows that train() was given.
 
     Args:
-        experience: What set() was told.
+        experience: The settings of set().
         window_size_func: Asked before `window_size_ppo` and `window_size_pr`, which are what holds without it.
         **windows: In the manuals' names: window_size, clearing_freq, window_size_, window_size_ppo, window_size_pr.
 

@@ -27,7 +27,7 @@ class Plateau:
         OneOf(("evaluations", "episodes")),
         manual=None,
         text='Which intervals: "episodes", of which the mean return of the last `trial_count` is judged; '
-        '"evaluations", of which agent.note_evaluation() is told.',
+        '"evaluations", as given to agent.note_evaluation().',
     )
     interval: int = setting(10, Count(), manual=None, text='Episodes of an interval, with by="episodes".')
     factor: float = setting(

@@ -124,7 +124,7 @@ class Window:
         None,
         Count(),
         manual="window_size_",
-        text="The oldest transitions, so many of which are dropped after every `clearing_freq` stored; None: none.",
+        text="Number of the oldest transitions that are dropped after every `clearing_freq` stored; None: none.",
     )
     on_sync: int | WindowFunction | None = setting(
         None,

@@ -55,7 +55,7 @@ _SWITCHES: dict[str, Kind] = {"PR": flag_or_priority, "HER": flag_or_hindsight}
 
 
 def _fields(*parts: type) -> tuple[Field, ...]:
-    """The fields of these parts, as set() is told them where it is."""
+    """The fields of these parts, as arguments of set() where they are."""
     fields = (one for part in parts for one in fields_of(part))
     return tuple(replace(one, kind=_SWITCHES.get(str(one.manual_name), one.kind)) for one in fields)
 
@@ -76,7 +76,7 @@ ALL = (
     *_fields(Settings, ReplaySettings, Priority, Hindsight, Window, RolloutSettings, RolloutPriority, SequenceSettings),
     *_fields(WorkerSettings, Plateau),
 )
-"""Everything that a run can be told; what only concerns one call of train() is in `TrainOptions`."""
+"""All settings of a run; what only concerns one call of train() is in `TrainOptions`."""
 
 
 def manual_names(fields: Iterable[Field]) -> list[str]:

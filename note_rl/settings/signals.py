@@ -11,7 +11,7 @@ from note_rl.errors.wording import Part, Sentence
 from note_rl.settings.experience import ExperienceSettings, ReplaySettings, RolloutSettings
 from note_rl.settings.switch_names import PPO, PR
 
-# Whoever measures builds on settings, so settings cannot import it: the package is loaded by name when a signal is
+# What measures builds on settings, so settings cannot import it: the package is loaded by name when a signal is
 # first looked up, as Python loads its codecs.
 _BUILT_IN = "note_rl.adaptive.signals"
 

@@ -1,4 +1,4 @@
-"""What set() and train() were told, checked and in clear names. Every cross-check of what they become lives here."""
+"""The arguments of set() and train(), checked and in clear names. Every cross-check of what they become lives here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _ADAPTIVE = "be Adaptive(signals=[...], parameters={...}) of note_rl.settings"
 @documented
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything a run is told besides the agent, the optimizer and the budget.
+    """All settings of a run besides the agent, the optimizer and the budget.
 
     Attributes:
         experience: Replay, rollouts or sequences, with its numbers.
@@ -162,10 +162,12 @@ class Budget:
     total_steps: int | None = setting(
         None,
         Count(),
-        text="Until the agent has taken so many environment steps in its life, earlier calls included; a rollout, or "
+        text="Until the agent has taken this many environment steps in its life, earlier calls included; a rollout, or "
         "an episode where there is no `train_freq`, is brought to its end; None: no end.",
     )
-    episodes: int | None = setting(None, Count(), text="Until so many episodes have ended in this call; None: no end.")
+    episodes: int | None = setting(
+        None, Count(), text="Until this many episodes have ended in this call; None: no end."
+    )
 
     def __post_init__(self) -> None:
         """Refuses both at once and values below 1."""

@@ -57,12 +57,12 @@ def kept(size: int | float | WindowFunction, capacity: int, fewest: int, stored:
         size: A number, a share of the capacity, or a function that is asked for either.
         capacity: Of the pool.
         fewest: In a minibatch.
-        stored: Transitions by now.
+        stored: Transitions that the pool holds.
     """
     answer = _given_of(size, stored) if callable(size) else size
     keep = int(answer * capacity) if isinstance(answer, float) else answer
     if keep < fewest:
-        say_once(_log, f"a window leaves less than a minibatch of {fewest} transitions: so many are kept")
+        say_once(_log, f"a window leaves less than a minibatch of {fewest} transitions: a minibatch is kept")
     return max(keep, fewest)
 
 

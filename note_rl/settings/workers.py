@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from note_rl.errors.wording import SettingName
+from note_rl.settings.switch_names import PROCESSES
 from note_rl.support.setting_fields import check_fields, documented, setting
 from note_rl.support.value_kinds import Count, OneOf, flag
 
@@ -42,6 +42,5 @@ class WorkerSettings:
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""
-        processes = SettingName("processes", "processes", "WorkerSettings")
-        object.__setattr__(self, "processes", Count()(processes, self.processes))
+        object.__setattr__(self, "processes", Count()(PROCESSES, self.processes))
         check_fields(self)

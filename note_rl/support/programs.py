@@ -64,7 +64,7 @@ def is_usable(folder: Path) -> bool:
 
 
 def remove_oldest(folder: Path, pattern: str, most_bytes: int) -> None:
-    """Removes the oldest files of a folder, half-written ones among them, until no more than so many bytes are left."""
+    """Removes the oldest files of a folder, half-written ones among them, until the rest has `most_bytes` at most."""
     found = []
     for path in folder.glob(pattern):
         with contextlib.suppress(OSError):  # another process has removed it

@@ -12,5 +12,5 @@ _VARIABLES = (
 
 
 def thread_variables(threads: int) -> dict[str, str]:
-    """The environment variables that hold numerical libraries to so many threads in a new process."""
+    """The environment variables that hold numerical libraries to a number of threads in a new process."""
     return dict.fromkeys(_VARIABLES, str(threads))

@@ -91,7 +91,7 @@ class Adjustable:
 
     @Shown
     def batch(self) -> int | str:
-        """Size of the minibatches by now, which adjust() and its like may have changed; "rollout" before train()."""
+        """Current size of the minibatches, which adjust() and its like may have changed; "rollout" before train()."""
         settings = self._trainer.experience.settings if self._trainer is not None else self.settings.experience
         size: int | str = settings.batch_size
         return size

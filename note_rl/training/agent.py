@@ -81,7 +81,7 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
         Args:
             loss: Called once, without arguments; returns a tensor of one number.
             optimizer: One of those that update() was given. Those of its parameters change on which the loss depends,
-                their gradients scaled down to `max_grad_norm` if set() was told one.
+                their gradients scaled down to `max_grad_norm` if set() was given one.
 
         Returns:
             The loss from before the step, as a tensor.
@@ -103,7 +103,7 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
                 update_batches, update_steps: gradient or environment steps between calls of update_param(); neither:
                 every gradient step, or every 100 where it copies. With PPO, update_steps is the length of a rollout in
                 steps of all environments together.
-                trial_count, criterion: stop when the mean return of so many episodes reaches the criterion.
+                trial_count, criterion: stop when the mean return of `trial_count` episodes reaches the criterion.
                 plateau: lower learning rates, and stop, when returns no longer rise: `note_rl.settings.Plateau`.
                 PPO: on-policy: collect, train for some epochs, forget.
                 rollout_steps, num_epochs: steps per environment (2,048) and passes (10) of each rollout (PPO).
@@ -172,7 +172,7 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
 
         Raises:
             EnvironmentMismatchError: Observations of another shape, or masks that are none.
-            SettingsError: Several agents act, or exploration is asked for before set() was told any.
+            SettingsError: Several agents act, or exploration is asked for before set() was given any.
         """
         if self._multi_agent:
             raise SettingsError("predict() is for one agent, and several act in this environment: use greedy_in()")

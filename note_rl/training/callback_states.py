@@ -21,7 +21,7 @@ class CallbackStates:
     """The states of the callbacks of one train().
 
     Args:
-        callbacks: In their order, by which those of one class are told apart.
+        callbacks: In their order, by which those of one class are distinguished.
 
     Raises:
         SettingsError: A class has only one of `get_state` and `set_state`.

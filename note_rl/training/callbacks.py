@@ -101,7 +101,7 @@ _NAMES = [name for name in vars(Callback) if name.startswith("on_")]
 
 
 def as_callbacks(given: Any) -> list[Any]:
-    """The callbacks in what train(callbacks=...) was told: None, one of them, or several.
+    """The callbacks in the argument of train(callbacks=...): None, one of them, or several.
 
     Raises:
         SettingsError: Something that has none of the hooks.

@@ -26,7 +26,7 @@ _RAW = (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowErr
 
 @contextmanager
 def refusing_damage(what: Path | str) -> Iterator[None]:
-    """Whatever goes wrong inside because a file does not hold what save() writes is told as that.
+    """Whatever goes wrong inside because a file does not hold what save() writes becomes that error.
 
     Args:
         what: The file, for people.
@@ -117,7 +117,7 @@ def check_fits(
     num_envs: int | None = None,
     obs_shape: tuple[int, ...] | None = None,
 ) -> None:
-    """Refuses the whole state of a trainer that was told something else than this one.
+    """Refuses the whole state of a trainer that had other settings than this one.
 
     Args:
         arrays: The trainer's part of a file, as check_whole() let it pass.

@@ -1,4 +1,4 @@
-"""Saving while training: every so many episodes, the best only, in the background, and how many files are kept."""
+"""Saving while training: every few episodes, the best only, in the background, and how many files are kept."""
 
 import logging
 import re
@@ -32,7 +32,7 @@ class SavingOptions:
         path: The file. With `max_files` above 1, the number of the episode is put before its suffix.
         freq: Episodes between two files.
         max_files: Files kept, the newest ones; None or 1: one file that is replaced.
-        best_only: Only when the mean return of the last `trial_count` episodes (10 where set() was not told) is the
+        best_only: Only when the mean return of the last `trial_count` episodes (10 where set() does not say) is the
             best so far.
         param_only: Parameters without optimizers, pool and random states.
         with_experience: Whether the replay pool goes along.
@@ -54,12 +54,12 @@ class SavingOptions:
             object.__setattr__(self, "freq" if name == "save_freq" else "max_files", told)
 
 
-def saving_options(agent: Any, **told: bool) -> SavingOptions | None:
+def saving_options(agent: Any, **others: bool) -> SavingOptions | None:
     """The options that an agent's attributes describe; None without `path`.
 
     Args:
         agent: Whose they are.
-        **told: What train() was told: with_experience, in_background and as_folder.
+        **others: Further arguments of train(): with_experience, in_background and as_folder.
 
     Raises:
         SettingsError: Options without a path, or values of the wrong kind.
@@ -75,7 +75,7 @@ def saving_options(agent: Any, **told: bool) -> SavingOptions | None:
         max_files=agent.max_save_files,
         best_only=agent.save_best_only,
         param_only=agent.save_param_only,
-        **told,
+        **others,
     )
 
 

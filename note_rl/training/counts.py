@@ -102,7 +102,7 @@ def reported_by(agent: Any) -> dict[str, float]:
     """What the last training phase of an agent was like that had gradient steps; worked out when it is asked for.
 
     Returns:
-        By name: means over these steps of what its loss has told `report(...)`; `approx_kl`, where it has handed over
+        By name: means over these steps of what its loss has given to `report(...)`; `approx_kl`, where it has given
         ratios; `gradient_norm` before clipping, where gradients are clipped; `learning_rate`; with rollouts,
         `explained_variance` of the values that advantages were made with, and with `target_kl` the `num_epochs` that
         were taken. What belongs to one of several optimizers has its number behind its name: `gradient_norm:0`.

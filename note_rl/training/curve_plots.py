@@ -44,12 +44,12 @@ class History:
     seconds: float = 0.0
 
     def note_episode(self, return_: float, num_env_steps: int) -> None:
-        """An episode has ended after so many environment steps."""
+        """An episode has ended after a number of environment steps."""
         self.returns.append(return_)
         self.episode_steps.append(num_env_steps)
 
     def note_phase(self, loss: float, num_env_steps: int) -> None:
-        """A training phase is over after so many environment steps; a loss of nan: nothing was learned."""
+        """A training phase is over after a number of environment steps; a loss of nan: nothing was learned."""
         self.losses.append(loss)
         self.phase_steps.append(num_env_steps)
         total, number = self.since_episode

@@ -36,7 +36,7 @@ class FilmFile:
 
     Attributes:
         path: A .gif or .mp4 file; without a suffix, a folder of pictures, 00000.png and so on by their steps.
-        every: Of the pictures for a folder, one in so many is kept; films have all of them.
+        every: Of the pictures for a folder, one in this many is kept; films have all of them.
         fps: Pictures a second of a film; None: as the environment says, which is its own speed.
     """
 

@@ -1,6 +1,6 @@
 """Supervised steps of an agent: on data that was collected once, with targets and advantages held still.
 
-What a learning rate does to a loss can only be told where nothing else moves; finders work with this.
+What a learning rate does to a loss can only be seen where nothing else moves; finders work with this.
 """
 
 import math
@@ -139,7 +139,7 @@ class FrozenData:
         return steps
 
     def _minibatches(self, count: int, stored: Sequence[Steps] = ()) -> list[Sample]:
-        """So many minibatches, drawn as in training; rollouts, which training forgets, are stored for each phase."""
+        """Minibatches, drawn as in training; rollouts, which training forgets, are stored for each phase."""
         found: list[Sample] = []
         while len(found) < count:
             for steps in stored:

@@ -100,8 +100,8 @@ class Persistent:
     def restore(self, path: str | os.PathLike[str], reseed: int | None = None) -> None:
         """Takes over what save() wrote. Parameters at once, the rest when train() is called next.
 
-        What set() was told by then must fit; what only train() or a later set() says is compared by train(), which also
-        gives callbacks their states (`note_rl.training.callbacks.Callback.get_state`).
+        What was given to set() before must fit; what only train() or a later set() says is compared by train(), which
+        also gives callbacks their states (`note_rl.training.callbacks.Callback.get_state`).
 
         Args:
             path: The file.
@@ -137,8 +137,8 @@ class Persistent:
     def restore_param(self, path: str | os.PathLike[str]) -> None:
         """Takes over the parameters in a file of save_param() or save(), with the scales that they were learned in.
 
-        These are the running moments of observations, and those of rewards where set(normalise_reward=True) is told and
-        training has not begun yet. Everything else stays as it is.
+        These are the running moments of observations, and those of rewards where set(normalise_reward=True) was given
+        and training has not begun yet. Everything else stays as it is.
 
         Raises:
             CheckpointError: As for restore().

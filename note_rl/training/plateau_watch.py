@@ -63,7 +63,7 @@ class PlateauWatch:
 
     @property
     def scales(self) -> bool:
-        """Whether learning rates are, or may come to be, others than they are told to be."""
+        """Whether learning rates are, or may come to be, others than those that are set."""
         return self.options is not None or self.factor != 1.0
 
     @property
@@ -75,7 +75,7 @@ class PlateauWatch:
     def scaled(
         self, hyperparameters: dict[str, float], numbers: Callable[[], list[OptimizerNumbers]]
     ) -> dict[str, float]:
-        """What the learner must be told in a phase.
+        """The numbers that the learner takes in a phase.
 
         Args:
             hyperparameters: By name, as schedules and adaptation have them.
@@ -93,7 +93,7 @@ class PlateauWatch:
         self._judge(mean_return, clock.num_episodes // self.options.interval, clock)
 
     def note_evaluation(self, mean_return: float, at: int, clock: Clock) -> None:
-        """Compares an evaluation that counts for so many environment steps, if it is by these that is judged."""
+        """Compares an evaluation that counts for a number of environment steps, if it is by these that is judged."""
         if self.options is not None and self.options.by == "evaluations":
             self._judge(mean_return, at, clock)
 
@@ -117,7 +117,7 @@ class PlateauWatch:
             self._news.append(Reduction(clock.num_env_steps, before, self.factor, threshold))
 
     def news(self) -> list[Reduction]:
-        """The reductions that nobody has been told of yet; each is given once."""
+        """The reductions that were not announced yet; each is given once."""
         news, self._news = self._news, []
         return news
 

@@ -51,7 +51,7 @@ class RecentReturns:
         self.add(*returns)
 
     def mean(self) -> float | None:
-        """None before there are so many."""
+        """None before there are enough."""
         return self._mean
 
     @property
@@ -78,7 +78,7 @@ class Session:
         budget: How long the call goes on.
         recent: Returns by which it may end earlier.
         plateau: Whether returns still rise, by which it may, too.
-        hooks: Told of everything.
+        hooks: Gets all events.
         history: Of the agent's life; what happens is added to it.
         loss: Of the last training phase that has one.
         beginning: The clock from which progress is counted: of a life where the budget is of one, so that what pays
@@ -98,7 +98,7 @@ class Session:
     _lengths: list[int] = field(default_factory=list)
     _episode_steps: list[int] = field(default_factory=list)
     _losses: list[float] = field(default_factory=list)
-    _unannounced: int | None = 0  # episode whose beginning nobody has been told of
+    _unannounced: int | None = 0  # episode whose beginning was not announced yet
     _last_end: int = 0  # environment steps at the end of the last episode, or at the beginning of the call
     _began: float = field(default_factory=time.perf_counter)
     _timed: float = field(default_factory=time.perf_counter)  # until when the history knows of the time spent
@@ -134,7 +134,7 @@ class Session:
         return "early_stopping" if self.plateau.is_over else None
 
     def announce_episode(self) -> None:
-        """Tells of the episode that begins, if nobody has been told yet."""
+        """Announces the episode that begins, unless that was done."""
         self._announce_episode(self.clock.num_env_steps)
 
     def _announce_episode(self, num_env_steps: int) -> None:
@@ -188,7 +188,7 @@ class Session:
         self.hooks("on_phase_end", self.clock.num_phases, {**counts, "loss": self._of_phase, **values})
 
     def logs(self) -> dict[str, float]:
-        """What every hook is told."""
+        """What every hook is given."""
         return {"num_env_steps": float(self.clock.num_env_steps)}
 
     def result(self, stop_reason: str) -> TrainResult:

@@ -41,7 +41,7 @@ class TrainingState:
     """Where an agent's training stands, under the settings and in the environment of one call of train().
 
     Attributes:
-        settings: What set() was told, with what train() added.
+        settings: The settings of set(), with those that train() added.
         env: The agent's environment by then.
         seed: Root of all randomness.
         policy: How the agent explores.
@@ -130,7 +130,7 @@ class StateMaker:
     Attributes:
         agent: Gives the environment and what experience asks of it.
         learner: Of this agent.
-        settings: What set() was told, with what train() adds.
+        settings: The settings of set(), with those that train() adds.
         policy: How to explore.
         num_store: Rounds of collecting before each update block, which may be adapted.
     """

@@ -1,4 +1,4 @@
-"""How often update_param() is called where set() was not told."""
+"""How often update_param() is called where set() does not say it."""
 
 import logging
 from dataclasses import replace
@@ -20,7 +20,7 @@ def with_target_updates(settings: Settings, agent: Any, learner: Learner) -> Set
     unless they are copied seldom, and without one Q-learning diverges (Mnih et al. 2015, table 3).
 
     Args:
-        settings: What set() was told.
+        settings: The settings of set().
         agent: May say in `default_update_batches` what suits it.
         learner: Knows what update_param() does.
     """

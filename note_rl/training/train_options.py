@@ -1,4 +1,4 @@
-"""What train() was told besides optimizer and length, in clear names."""
+"""The arguments of train() besides optimizer and length, in clear names."""
 
 import logging
 from dataclasses import dataclass, fields
@@ -63,8 +63,8 @@ class TrainOptions:
         None,
         Count(),
         text="Transitions of the highest score that are kept of a prioritized rollout at each update of the targets "
-        "(after each epoch, if set() was told no update_batches), and drawn from then on; asked instead is the agent's "
-        "window_size_func, see `window_size_pr`; None: all.",
+        "(after each epoch, if set() was given no update_batches), and drawn from then on; the agent's "
+        "window_size_func decides instead, see `window_size_pr`; None: all.",
     )
     window_size_pr: int | None = setting(
         None,
@@ -121,7 +121,7 @@ class TrainOptions:
         return chosen
 
     def workers(self, chosen: WorkerSettings | None) -> WorkerSettings | None:
-        """Who steps the environments: what train() was told, else what the settings say."""
+        """Who steps the environments: the arguments of train(), else the settings."""
         if not self.pool_network or self.processes is None:
             return chosen
         return WorkerSettings(
@@ -132,7 +132,7 @@ class TrainOptions:
         )
 
     def applied_to(self, experience: ExperienceSettings, window_size_func: WindowFunction | None) -> ExperienceSettings:
-        """The experience settings with the windows that train() was told.
+        """The experience settings with the windows that train() was given.
 
         Raises:
             SettingsError: Arguments that do not fit the kind of experience.

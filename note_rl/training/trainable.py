@@ -1,4 +1,4 @@
-"""From what set() and train() were told to a trainer at work."""
+"""From the arguments of set() and train() to a trainer at work."""
 
 import secrets
 from collections.abc import Iterator, Sequence
@@ -20,6 +20,7 @@ from note_rl.learners.declarations import Declared, check_settings, say_if_weigh
 from note_rl.learners.peers import Alone
 from note_rl.learners.step_way import StepWay
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings
+from note_rl.settings.switch_names import DEVICE
 from note_rl.support.value_kinds import Count, checked_arguments
 from note_rl.training.callback_states import CallbackStates
 from note_rl.training.callbacks import Hooks
@@ -48,7 +49,9 @@ class Trainable(Declared, Persistent):
         super().__init__()
         self._device: str | None = None  # where set() had the parameters moved
         self._measured: tuple[Any, int] | None = None  # environment, and what num_envs="auto" is there
-        self._adapted: tuple[Settings, Settings] | None = None  # what set() was told, and with train()'s arguments
+        self._adapted: tuple[Settings, Settings] | None = (
+            None  # the settings of set(), and those with train()'s arguments
+        )
         self._leader: Leader | None = None  # while others take gradient steps along
 
     def _move_to(self, device: str) -> None:
@@ -56,7 +59,7 @@ class Trainable(Declared, Persistent):
 
     @property
     def settings(self) -> Settings:
-        """What set() was told, or assigned directly."""
+        """The arguments of set(), or settings assigned directly."""
         if self._settings is None:
             raise SettingsError(f"call {type(self).__name__}.set(...) before training")
         return self._settings
@@ -86,9 +89,9 @@ class Trainable(Declared, Persistent):
         """Tells a `Plateau(by="evaluations")` of an evaluation; called by a callback while train() runs.
 
         Args:
-            mean_return: What it came to.
+            mean_return: Of its episodes.
             at: Environment steps that it counts for; None: those that were taken. One that does not lie behind the last
-                one is ignored, so that a run that was resumed may be told again.
+                one is ignored, so that a resumed run may report it again.
         """
         if self._trainer is None:
             raise SettingsError("note_evaluation() is for callbacks: call it while train() runs")
@@ -201,11 +204,11 @@ class Trainable(Declared, Persistent):
         return self.optimizer
 
     def _move_as_told(self, settings: Settings) -> None:
-        """Moves the parameters to the device that set() was told, once."""
+        """Moves the parameters to the device of set(), once."""
         if settings.device is None or settings.device == self._device:
             return
         if self._learner is not None:
-            raise SettingsError(f"device={settings.device!r} comes too late: set it before the agent acts or trains")
+            raise SettingsError("{} comes too late: set it before the agent acts or trains", DEVICE.at(settings.device))
         self._move_to(settings.device)
         self._device = settings.device
 
@@ -226,7 +229,7 @@ class Trainable(Declared, Persistent):
         return self._trainer.state.seed if self._trainer is not None else secrets.randbits(32)
 
     def _settings_for(self, options: TrainOptions) -> Settings:
-        """What set() was told with what train() adds; the same object as last time if nothing has changed."""
+        """The settings of set() with those that train() adds; the same object as last time if nothing has changed."""
         told = self.settings
         experience = options.applied_to(told.experience, window_function(self))
         num_envs, workers = options.num_envs(told.num_envs, self.env), options.workers(told.workers)
@@ -284,6 +287,6 @@ class Trainable(Declared, Persistent):
 
 
 def _alike(former: Settings, new: Settings) -> bool:
-    """Whether train() has added the same as last time to what set() was told."""
+    """Whether train() has added the same as last time to the settings of set()."""
     same_kind = type(former.experience) is type(new.experience) and former.experience.window == new.experience.window
     return same_kind and (former.num_envs, former.workers) == (new.num_envs, new.workers)

@@ -22,6 +22,7 @@ from note_rl.learners.reports import mean_losses, means_over
 from note_rl.policy import exploration
 from note_rl.replay.experience import Clock, Experience
 from note_rl.settings import Budget, Settings
+from note_rl.settings.switch_names import MATMUL
 from note_rl.training.callbacks import Hooks
 from note_rl.training.curve_plots import History
 from note_rl.training.data_feed import Feed
@@ -38,7 +39,7 @@ class Trainer:
     Args:
         agent: Gives the environment and, while it trains, its hyperparameters.
         learner: Of this agent.
-        settings: What set() was told, with what train() adds.
+        settings: The settings of set(), with those that train() adds.
         seed: Root of all randomness.
         former: Where an earlier trainer stopped, which had other settings or another environment; None: nowhere yet.
 
@@ -73,11 +74,11 @@ class Trainer:
         self._updates: list[Update] = []  # of the last phase that had any
         self._rates: dict[str, float] = {}  # that the optimizers were given for them
         self._jit: Any = "auto"
-        self._expected: list[str] | None = None  # numbers of the agent that each update is told; None: not known yet
+        self._expected: list[str] | None = None  # numbers of the agent that each update takes; None: not known yet
 
     @property
     def settings(self) -> Settings:
-        """What set() was told, with what train() added."""
+        """The settings of set(), with those that train() added."""
         return self.state.settings
 
     @property
@@ -117,7 +118,7 @@ class Trainer:
 
         Args:
             budget: How long.
-            hooks: Told of everything.
+            hooks: Gets all events.
             history: What happens is added to it.
             num_store: Rounds of collecting before each update block.
 
@@ -188,7 +189,7 @@ class Trainer:
             session.hooks("on_plateau", text, {**session.logs(), "learning_rate": plateau.rates[0] * reduction.after})
 
     def _hyperparameters(self, session: Session) -> dict[str, float]:
-        """Moves what is scheduled or adapted; returns what the learner is told of it, by name."""
+        """Moves what is scheduled or adapted; returns those of them that the learner takes, by name."""
         self.clock.progress = session.progress
         if self._expected is None:
             self.prepare(None, self._jit)
@@ -281,7 +282,7 @@ class Trainer:
         return {numbered(LEARNING_RATE, index): rate for index, rate in enumerate(rates)}
 
     def recent_mean(self) -> float | None:
-        """Mean return of the last `trial_count` episodes (10 if set() was not told); None before there are so many."""
+        """Mean return of the last `trial_count` episodes (10 if set() does not say); None before there are enough."""
         return self.state.recent.mean()
 
     def get_state(self, with_experience: bool) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -301,8 +302,8 @@ class Trainer:
             if then != now:
                 _log.warning(
                     "the checkpoint is of a run whose large products of matrices were taken by %s, and now they are by "
-                    "%s: training goes on, but not to the same bits; matmul=%s asks for them",
-                    *(then, now, then),
+                    "%s: training goes on, but not to the same bits; %s asks for them",
+                    *(then, now, MATMUL.at(then)),
                 )
 
     def close(self) -> None:
@@ -311,7 +312,7 @@ class Trainer:
 
 
 def _give_hyperparameters(agent: Any, settings: Settings) -> None:
-    """Those that set() was told take the place of the agent's own."""
+    """Those of set() take the place of the agent's own."""
     for name in ("gamma", "gae_lambda"):
         value = getattr(settings, name)
         if value is not None:

@@ -1,6 +1,6 @@
 """`--config-dir` of a run or a study: its files are data that `tuner` has written, and may be somebody else's.
 
-A folder of groups of one's own is a part of the program: what it names is run. That of a run (`RUN/adapted`) or of a
+A folder of own groups is a part of the program: what it names is run. That of a run (`RUN/adapted`) or of a
 study (`STUDY experiment=winner`) holds settings of runs and nothing else. So each of its files is looked through before
 Hydra reads any, and what Hydra composes of them is looked through as well:
 

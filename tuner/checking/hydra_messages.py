@@ -42,7 +42,7 @@ def parse_overrides(overrides: Sequence[str], loader: ConfigLoader | None = None
 
 
 def explain(loader: ConfigLoader, config_name: str, overrides: Sequence[str], error: Exception) -> UserError:
-    """What the user should be told instead of Hydra's message."""
+    """The message for the user in place of Hydra's."""
     if isinstance(error, MissingConfigException) and error.missing_cfg_file == config_name:
         return UserError(f"there is no configuration {config_name}.yaml; leave --config-name out")
     culprit, before = _culprit(loader, config_name, overrides)

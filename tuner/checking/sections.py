@@ -70,7 +70,7 @@ def check_section(path: str, node: object, section: type) -> Iterator[Correction
     """Compares a group of settings with the dataclass that it is one of.
 
     Raises:
-        UserError: It is no group, lacks a setting, has an unknown one, or a value of another kind.
+        UserError: It is no group, a setting is missing or unknown, or a value of another kind.
     """
     signature = signature_of(f"{section.__module__}.{section.__qualname__}")
     assert signature is not None
@@ -90,7 +90,7 @@ def check_ranges_of(resolved: JsonDict, schema: Schema) -> None:
 
 
 def check_parts(resolved: JsonDict, schema: Schema, choices: Choices) -> Iterator[Correction]:
-    """Refuses parts that cannot be built from what they are told: no target, an unknown argument, a wrong kind.
+    """Refuses parts that cannot be built from their settings: no target, an unknown argument, a wrong kind.
 
     Raises:
         UserError: The first one.
@@ -244,7 +244,7 @@ def _refuse_scheduled(path: str, value: object) -> None:
 def _require_all(
     before: str, node: Mapping[str, Any], signature: Signature, what: str, filled_in: Sequence[str]
 ) -> None:
-    """Refuses a group that lacks a setting; a partial object may be given it later."""
+    """Refuses a group in which a setting is missing; a partial object may be given it later."""
     if node.get("_partial_") or node.get("_args_"):
         return
     for name, parameter in signature.parameters.items():

@@ -39,7 +39,7 @@ class CommandModule(Protocol):
     def check(
         self, config: "DictConfig", folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None
     ) -> None:
-        """Refuses what can be told to be wrong before anything is written."""
+        """Refuses what is known to be wrong before anything is written."""
 
     def show(self, config: "DictConfig", overrides: Sequence[str], config_dir: str | Path | None) -> int:
         """Prints what is configured, and returns the exit status."""

@@ -24,7 +24,7 @@ def compare(config: JsonDict, folder: Path, tracker: Tracker) -> Iterator[tuple[
     Args:
         config: Of the comparison, resolved.
         folder: Keeps the scores, and the folders of the runs.
-        tracker: Told of every run.
+        tracker: Gets every run.
 
     Raises:
         UserError: A run came to no end that can be compared.

@@ -34,7 +34,7 @@ from tuner.trackers.base import TrackerGroup
 
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
-    """Refuses what can be told to be wrong before anything is written."""
+    """Refuses what is known to be wrong before anything is written."""
     del folder
     question(config, overrides, config_dir)
     check_workplace(resolve(config))

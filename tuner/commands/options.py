@@ -1,4 +1,4 @@
-"""`tuner options AGENT`: what an agent can be told, with default, range and how it is searched."""
+"""`tuner options AGENT`: the settings of an agent, with default, range and how it is searched."""
 
 import json
 import re

@@ -219,7 +219,7 @@ def _of_another_agent(loader: ConfigLoader, config_name: str, overrides: Sequenc
 
 
 def _folder_of(config: DictConfig, kind: str) -> Path:
-    """Where Hydra is told to write."""
+    """The folders in which Hydra is to write."""
     try:
         return Path(str(config.hydra[kind].dir)).absolute()
     except OmegaConfBaseException as error:
@@ -232,7 +232,7 @@ def _folder_of(config: DictConfig, kind: str) -> Path:
 
 
 def _refuse_search(config_name: str, overrides: Sequence[str], known: frozenset[str]) -> None:
-    """An experiment file may say how it is searched, whoever runs it; what is typed must mean something."""
+    """An experiment file may say how it is searched, for any command; what is typed must have an effect."""
     for override in [] if "study" in known else parse_overrides(overrides):
         if override.key_or_group.partition(".")[0] == "study":
             raise UserError(f"{override.input_line}: {config_name} runs no study; tuner tune does")

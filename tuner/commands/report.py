@@ -112,7 +112,7 @@ def _known_to_storage(config: DictConfig, run: EndedRun, spec: TrialSpec) -> End
 
 
 def _named_by_overrides(job: EndedRun, record: RunRecord) -> EndedRun:
-    """A job of a sweep of `tuner train`, as its trackers were told of it."""
+    """A job of a sweep of `tuner train`, as its trackers know it."""
     words = override_words(record.params)
     return replace(job, info=replace(job.info, name=" ".join(words), tags=words, job_type="train"))
 

@@ -1,4 +1,4 @@
-"""How a crash is shown: the frames of whoever made it, without those of the libraries in between."""
+"""How a crash is shown: the frames of the code that made it, without those of the libraries in between."""
 
 import os
 import sys
@@ -61,7 +61,7 @@ def exit_of_the_user(error: SystemExit) -> UserError:
 
 
 def _lacks_something(error: BaseException) -> str | None:
-    """In words, the environment of the user's that lacks an attribute; None: it is another error."""
+    """In words, the environment of the user's in which an attribute is missing; None: it is another error."""
     import gymnasium
 
     lacking = error.obj if isinstance(error, AttributeError) else None

@@ -207,7 +207,7 @@ def _nothing() -> None:
 
 
 def objective(config: DictConfig, trial: TrialContext) -> float:
-    """Trains as a job of `hydra/sweeper=optuna`; the trial is told of every evaluation and may end the run.
+    """Trains as a job of `hydra/sweeper=optuna`; the trial gets every evaluation and may end the run.
 
     Returns:
         The score that `tuner tune` goes by: half area under the curve of evaluations, half their final part.
@@ -246,7 +246,7 @@ def _recorded(
     prepare: Callable[[], None] | None,
     put_back: Callable[[], None],
 ) -> TrainOutcome:
-    """Trains; whatever the end, it is written down and the trackers are told.
+    """Trains; whatever the end, it is written down and the trackers are notified.
 
     Args:
         info: The run, its config resolved.

@@ -115,7 +115,7 @@ def tune(
         overrides: What was typed.
         config_dir: The user's own folder of groups.
         console: Where progress is shown; None: nowhere.
-        listener: Told of everything besides.
+        listener: Gets all events besides.
 
     Raises:
         StudyStopped: After Ctrl-C or SIGTERM; the same call goes on.

@@ -1,7 +1,7 @@
 """What kind of value a setting takes, read from an annotation: `int | None`, `Sequence[float]`, `Literal["a", "b"]`.
 
 An annotation comes from source that is not imported, so it is text. What is said of a value in it that has no meaning
-in a configuration (`Callable[...]`, a class of somebody else's) is left to whoever builds the object.
+in a configuration (`Callable[...]`, a class of somebody else's) is checked where the object is built.
 """
 
 import ast

@@ -1,7 +1,7 @@
 """The parameters of a class or function named in a config, read from its source: nothing is imported.
 
 The configuration is checked in a process that must not import PyTorch or TensorFlow, so a `_target_` is found on the
-import path as Python would find it, and its file is parsed. What cannot be told from the source (a name made at run
+import path as Python would find it, and its file is parsed. What cannot be known from the source (a name made at run
 time, a C function) gives None and is left to the import later.
 """
 

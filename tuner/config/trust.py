@@ -159,9 +159,7 @@ def admit_code(found: Sequence[Foreign], source: Path | str, trust: Iterable[str
         return
     trust = tuple(trust)
     if os.getcwd() not in sys.path:
-        sys.path.append(
-            os.getcwd()
-        )  # where modules of one's own lie; behind what is installed, which it cannot replace
+        sys.path.append(os.getcwd())  # where the user's modules lie; behind what is installed, which it cannot replace
     known = remembered()
     unknown = [code for code in found if code.mark not in known and not code.is_within(trust)]
     if unknown:

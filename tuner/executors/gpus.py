@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from tuner.errors import UserError
 
 GpuChoice: TypeAlias = Literal["auto"] | int | Sequence[int | str] | None
-"""All there are, so many of them, these ones; None: nothing is dealt out, every trial sees what the controller sees."""
+"""All there are, a number, or these; None: nothing is dealt out, every trial sees what the controller sees."""
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"  # without it the first TensorFlow process takes the whole memory of its GPU

@@ -51,7 +51,7 @@ class LocalExecutor(ClosedAtExit):
         limits: What a trial may use.
         threads: Threads per trial, in place of `TrialSpec.threads`.
         gpus: The GPUs dealt out: each trial sees those that the fewest others have.
-        gpus_per_trial: So many of them, for trials with a strategy.
+        gpus_per_trial: Number of them, for trials with a strategy.
 
     Raises:
         UserError: The backend is not installed, there is no such GPU, or a value is out of range.
@@ -227,7 +227,7 @@ class LocalExecutor(ClosedAtExit):
             ready.data(mask)
 
     def _excuse_absence(self, now: float) -> None:
-        """After this process was stopped (Ctrl-Z, a paused machine): hears what has come, and starts clocks anew."""
+        """After this process was stopped (Ctrl-Z, a paused machine): reads what has arrived, and starts clocks anew."""
         (then, worked), worked_now = self._last_turn, time.process_time()
         self._last_turn = now, worked_now
         absent_s = now - then - (worked_now - worked)

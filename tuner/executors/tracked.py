@@ -11,7 +11,7 @@ class TrackedRuns:
     """The tracked runs that are open, by the keys of their trials.
 
     Args:
-        tracker: Told of every run.
+        tracker: Gets every run.
     """
 
     def __init__(self, tracker: Tracker) -> None:

@@ -41,8 +41,8 @@ class FinderPlace:
         limits: What such a run may use. One that is not heard of for `silence_s` seconds counts as hung.
         executor: What runs the runs in place of these: a choice of the configuration group executor, plain, or a
             function that makes it.
-        tracker: Told of every run.
-        listener: Told of everything.
+        tracker: Gets every run.
+        listener: Gets all events.
     """
 
     storage: str = "sqlite:///studies.db"
@@ -77,7 +77,7 @@ class Plan:
         directions: Of the objectives.
         backend: What the processes import beforehand.
         seed: Of the order.
-        num_steps: What trackers are told as the step of a report at 1: reports count from 1, or in shares of this.
+        num_steps: The step that trackers get for a report at 1: reports count from 1, or in shares of this.
     """
 
     kind: str

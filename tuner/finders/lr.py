@@ -57,7 +57,7 @@ class LRFinder:
         """Tries learning rates. The same call goes on where a former one was stopped.
 
         The suggestion comes from tests in which nothing but the rate changes. With `episodes`, one run besides trains
-        as the manuals have it, the rate growing from start_lr to end_lr while so many episodes are played: that is what
+        as the manuals have it, the rate growing from start_lr to end_lr while these episodes are played: that is what
         `plot_reward` shows.
 
         Args:

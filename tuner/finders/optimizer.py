@@ -76,7 +76,7 @@ class OptFinder(ComparisonPlots):
                 `tf.distribute.MirroredStrategy` for those in Keras, or a `Distributed` of note_rl.settings.
             metrics: reward: mean return of the episodes, over environment steps where total_steps is given; loss: mean
                 loss on fixed minibatches while each takes `num_gradient_steps` on frozen data.
-            **options: num_seeds (3), seed (0), num_gradient_steps (200); num_rates (0): so many learning rates from a
+            **options: num_seeds (3), seed (0), num_gradient_steps (200); num_rates (0): number of learning rates from a
                 tenth of its own to ten times it are tried for each before, with a further seed, and the best is taken
                 (0: its own); and processes, processes_her, processes_pr, jit_compile of train().
 

@@ -93,7 +93,7 @@ class ParallelFinder(ComparisonPlots):
             metrics: reward: mean return; loss: mean loss over training, for agents of the same loss only.
             jit_compile: As in train().
             total_steps: How long each trains in environment steps, which is the fairer measure.
-            num_seeds: Each agent trains with so many seeds.
+            num_seeds: Each agent trains with this many seeds.
             seed: The first of them.
 
         Raises:

@@ -50,7 +50,7 @@ class LiveSubject:
     Attributes:
         name: Class of the agent.
         recipe: Pickle of how it was made.
-        carried: Pickle of what it was told since: its settings, and plain attributes that were set.
+        carried: Pickle of what was set since: its settings, and plain attributes that were set.
         weights: File of its parameters, target networks included.
         optimizers: How its optimizers are made; several: one per group of parameters.
         several: Whether they were given as a list.
@@ -146,7 +146,7 @@ def live_subject(agent: Any, optimizer: Any, finder: str) -> LiveSubject:
         if not name.startswith("_") and name not in _NOT_CARRIED
     }
     instead = "give set() plain numbers, and functions that hold on to nothing open"
-    carried = pickled("what set() was told", (settings, attributes), instead, finder)
+    carried = pickled("the settings of set()", (settings, attributes), instead, finder)
     optimizers = tuple(recipes_of(optimizer, agent.param))
     for one in optimizers:
         pickled(f"the optimizer {one.name}", one, "give one whose settings are plain numbers", finder)

@@ -18,7 +18,7 @@ _GOLDEN: Final = 0.6180339887498949
 
 
 def thinned(runs: Sequence[RunRecord], most: int, kept: Iterable[RunRecord] = ()) -> list[RunRecord]:
-    """No more than so many of the runs, one out of each of equal parts, so that the share of each kind stays as it is.
+    """At most a number of the runs, one out of each of equal parts, so that the share of each kind stays as it is.
 
     Which one of its part goes by the golden ratio, as runs of one kind may follow each other at equal distances.
 

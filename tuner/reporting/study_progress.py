@@ -36,7 +36,7 @@ class RunningRun:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What there is to do, as far as is known by now.
+    """What there is to do, as far as is known.
 
     Attributes:
         stage: the current stage.

@@ -28,7 +28,7 @@ _BAR_WIDTH = 24
 class LiveTable:
     """Shows a study while it runs: redrawn in place in a terminal, now and then a line elsewhere.
 
-    Used as a context manager. It has no thread of its own: what is shown is what `update` was told last.
+    Used as a context manager. It has no thread of its own: what is shown is what `update` was given last.
 
     Args:
         console: where to; standard output by default.

@@ -160,7 +160,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def describe_part(node: Mapping[str, Any]) -> str:
-    """A sampler or pruner by its class and what it was told: `TPESampler (multivariate true, ...)`.
+    """A sampler or pruner by its class and its arguments: `TPESampler (multivariate true, ...)`.
 
     Empty for one that does nothing.
     """

@@ -260,7 +260,7 @@ class SecondsTo(TargetMetric):
     configuration (PAR10, penalised average runtime) it has `PENALTY` times the time limit. Budgets are in steps, so
     the limit is what the first complete run of a study has taken, and stays that: with its own seconds for the limit a
     configuration would win that hardly learns, and so is through quickly; with the longest run so far, who ran earlier.
-    A run that takes more than that penalty has its own seconds. Those that miss the value are told apart by up to
+    A run that takes more than that penalty has its own seconds. Those that miss the value are ordered by up to
     `MARGIN` of that: the further away the best evaluation, the lower.
     """
 
@@ -290,7 +290,7 @@ def whole_run(steps: Sequence[float] | FloatArray, seconds: Sequence[float] | Fl
 
 
 PENALTY = 10.0
-"""A run that misses the value of `SecondsTo` has so many times the limit."""
+"""A run that misses the value of `SecondsTo` has this many times the limit."""
 
 MARGIN = 0.1
 """Of the penalty, what the worst of them has more."""

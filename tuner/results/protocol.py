@@ -69,7 +69,7 @@ def stage_seeds(study_seed: int, stage: str, count: int) -> tuple[int, ...]:
 
 
 def sampler_seed(study_seed: int, num_trials: int, name: str = "") -> int:
-    """Seed of a sampler that draws, or goes on to draw, when a study already has so many trials.
+    """Seed of a sampler that draws, or goes on to draw, when a study already has a number of trials.
 
     A study that is continued must not draw its first points again, so the count is part of the seed.
 
@@ -161,7 +161,7 @@ class StudySettings(Section, path="study"):
         num_test_seeds: Untouched seeds on which the winner, the default configuration and baselines are compared.
         over_seeds: How scores over seeds decide in race and confirmation: mean, or worst (the worst seed counts).
         retries: How often a run that crashed is continued from its last checkpoint.
-        max_failures: So many failures in a row end the study.
+        max_failures: Failures in a row that end the study.
         steps_per_second: Environment steps of one run per second that `plan=true` reckons with; None: as measured.
     """
 
@@ -368,7 +368,7 @@ def penalty(random_score: float | None, finished: Sequence[float], seen: Sequenc
 def robust_worst(usual: Sequence[float], seen: Sequence[float]) -> float | None:
     """The lowest score seen, but not one that lies absurdly far below what is usual; None if there is none at all.
 
-    A single -1.7e308, or the -1e30 of a policy on its way to infinity, would else be what every failed run is told
+    A single -1.7e308, or the -1e30 of a policy on its way to infinity, would else be the score of every failed run
     with: no sampler tells apart anything above that. The bound lies 100 deviations below the median: where scores are
     as they should be, nothing is ever moved there.
 

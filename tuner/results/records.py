@@ -60,8 +60,8 @@ class RunRecord:
         seed: the run's seed.
         params: configuration path -> sampled value. Empty for the default configuration.
         outcome: None while it runs.
-        value: the study's metric. A run that diverged, ran out of memory or out of time has the value it is told with
-            (the score of a random policy if that is known, or the worst one of the study); a crashed one has none.
+        value: the study's metric. A run that diverged, ran out of memory or out of time has the value that the sampler
+            gets (the score of a random policy if that is known, or the worst one of the study); a crashed one has none.
         reason: one line for anything but a run that used all of its budget.
         curve: (step, value) of each report, in order.
         seconds: wall time.

@@ -10,7 +10,7 @@ _NOT_COMPARED: Final = ("seed", "tracker", "checkpoint", "trust", "resume", "bac
 """What does not make another configuration of a run."""
 
 _SUBJECT: Final = ("agent._target_", "env.id", "backend.name")
-"""What a run is about; runs about different things are not told apart by their other settings."""
+"""What a run is about; runs about different things are not distinguished by their other settings."""
 
 _MOST_SETTINGS: Final = 4
 

@@ -117,7 +117,7 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
 
 
 def _winner_without_result(summary: StudySummary, label: str, failing: str) -> Verdict:
-    """All test runs of the winner failed: what they were told with is no result of theirs."""
+    """All test runs of the winner failed: the penalty that the sampler got is no result of theirs."""
     details = (*_start_details(summary, label), *failed_tests(summary))
     default_scores = scores_of(summary, TEST, summary.default_label)
     default_failing = _finished_none(summary, summary.default_label)

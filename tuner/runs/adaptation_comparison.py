@@ -50,7 +50,7 @@ class AdaptiveComparison:
         if list(self.adaptive) == list(self.frozen):
             return "adaptation changed nothing: both score the same on every seed"
         if len(self.adaptive) < MIN_SCORES_FOR_INTERVAL:
-            return f"on fewer than {MIN_SCORES_FOR_INTERVAL} seeds nothing can be told; add some (num_seeds)"
+            return f"on fewer than {MIN_SCORES_FOR_INTERVAL} seeds nothing can be concluded; add some (num_seeds)"
         allowed = margin * float(np.abs([*self.adaptive, *self.frozen]).max())
         low, high = self.interval
         if low > 0.0:

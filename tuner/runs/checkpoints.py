@@ -48,10 +48,10 @@ class EpisodeLog(Protocol):
     """Who keeps the training episodes of a run."""
 
     def add_episode(self, reward: float, step: int, at: float | None = None) -> None:
-        """An episode has ended, with this return, after so many environment steps, at this time.perf_counter()."""
+        """An episode has ended, with this return, after a number of environment steps, at this time.perf_counter()."""
 
     def write(self) -> None:
-        """A checkpoint is about to be written: what comes before it will not be told again."""
+        """A checkpoint is about to be written: what comes before it will not be reported again."""
 
 
 class Checkpoint:

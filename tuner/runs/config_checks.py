@@ -1,4 +1,4 @@
-"""What can be told to be wrong with a composed configuration before anything runs, without importing a framework."""
+"""What is known to be wrong with a composed configuration before anything runs, without importing a framework."""
 
 import importlib.util
 import re

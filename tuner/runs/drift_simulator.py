@@ -32,7 +32,7 @@ class Drifting(Section, path="agent"):
 
     Attributes:
         learning_rate: Until the schedule says otherwise. The best one is 0.1 at the beginning.
-        drift: So many powers of ten lower it is at the end.
+        drift: Powers of ten by which it is lower at the end.
         width: Powers of ten off the best rate at which a part adds exp(-1/2) of what it could.
         noise: Standard deviation of what a part adds.
         hidden: So much less is shown for each power of ten by which the rate is above 1e-4.
@@ -56,7 +56,7 @@ class Drifting(Section, path="agent"):
         require(not unknown, "schedule", ", ".join(unknown), "of learning_rate, the only number that may change")
 
     def rate(self, step: float) -> float:
-        """The learning rate after so many environment steps."""
+        """The learning rate after a number of environment steps."""
         begun = [value for since, value in self.schedule.get("learning_rate", ()) if since <= step]
         return begun[-1] if begun else self.learning_rate
 

@@ -20,7 +20,7 @@ class EvaluationPlaces:
         self._done = {planned: int(done) for planned, done in read_by_steps(self._path).items()}
 
     def note(self, planned: Iterable[int], num_env_steps: int) -> None:
-        """Evaluations that were planned there take place after so many steps."""
+        """Evaluations that were planned there take place after these numbers of steps."""
         self._done |= dict.fromkeys(planned, num_env_steps)
         atomic_write(self._path, json.dumps(self._done))
 

@@ -39,7 +39,7 @@ def function_name(config: Mapping[str, Any]) -> str:
 
 
 def check_function(config: Mapping[str, Any]) -> None:
-    """Refuses what can be told to be wrong without importing the user's own code.
+    """Refuses what is known to be wrong without importing the user's own code.
 
     Raises:
         UserError: Says what and what to write instead.
@@ -71,7 +71,7 @@ def run_function(config: JsonDict, folder: Path, reporter: Reporter) -> TrainOut
     """Calls the function with its arguments, and with `seed` if it takes one.
 
     A number that it returns is its score at the end of the budget, unless it has reported one there itself; what it
-    returns beside that is told.
+    returns beside that is reported.
 
     Args:
         config: The run.

@@ -22,7 +22,7 @@ _COMPILING = ("note_rl.learners.keras.update", "note_rl.learners.pytorch.step_gr
 
 
 class Progress:
-    """Told what happens in a run; shows nothing by itself."""
+    """Gets the events of a run; shows nothing by itself."""
 
     def started(self, total_steps: int | None) -> None:
         """Everything is built; training begins.
@@ -41,7 +41,7 @@ class Progress:
         """A training episode has ended, the how many-th of the run."""
 
     def evaluated(self, step: int, mean_return: float, is_better: bool = False) -> None:
-        """An evaluation after so many environment steps, and whether it is better than all before it."""
+        """An evaluation after a number of environment steps, and whether it is better than all before it."""
 
     def scored(self, fraction: float, score: float) -> None:
         """A report of a function, which has no steps."""
@@ -61,7 +61,7 @@ class QuietProgress(Progress):
 
 
 class LineProgress(Progress):
-    """A line per evaluation and, if asked for, one every so many training episodes: for logs and pipes.
+    """A line per evaluation and, if asked for, one for an interval of training episodes: for logs and pipes.
 
     Args:
         console: Where to.

@@ -42,7 +42,7 @@ class RunRecorder:
 
     Args:
         info: The run.
-        tracker: Told of every metric, and of the end.
+        tracker: Gets every metric, and the end.
         progress: Shown to the user.
         num_env_steps: Steps already done, of a run that is continued; metrics behind that are about to come again.
         prepare: Called when the folder is held, before anything in it is read.
@@ -201,7 +201,7 @@ class RunRecorder:
 
 
 class FunctionRecorder(RunRecorder):
-    """Of a plain function, which measures nothing but what it reports: trackers are told that."""
+    """Of a plain function, which measures nothing but what it reports: trackers get that, too."""
 
     _stopping = "waiting for the next report"
 
@@ -217,7 +217,7 @@ class FunctionRecorder(RunRecorder):
 
 
 def report_row(step: float, value: float, total_steps: int) -> tuple[int, dict[str, float]]:
-    """What trackers are told of a trial's report: its place among environment steps, and the row."""
+    """What trackers get of a trial's report: its place among environment steps, and the row."""
     place = round(step * total_steps) if 0.0 < step <= 1.0 else round(step)
     return place, {REPORT_METRIC: value, REPORT_STEP: step}
 

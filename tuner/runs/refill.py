@@ -16,7 +16,7 @@ from tuner.trial.messages import JsonDict, Outcome
 
 @dataclass(frozen=True)
 class EndedRun:
-    """A run that has ended, as trackers are told of it.
+    """A run that has ended, as trackers know it.
 
     Attributes:
         info: What it is.
@@ -59,7 +59,7 @@ def refill(run: EndedRun, tracker: Tracker, id_file: str) -> int:
 
     Args:
         run: That has ended.
-        tracker: That has not been told of it in this process.
+        tracker: That does not know of it in this process.
         id_file: By which the tracker knows a run again. It is removed, as rows cannot be put between those that are
             there already: the run is a new one.
 
@@ -72,7 +72,7 @@ def refill(run: EndedRun, tracker: Tracker, id_file: str) -> int:
     folder, config = run.info.folder, run.info.config
     rows = list(read_metrics(folder))
     trial = read_trial(folder)
-    if trial.spec is not None:  # the controller has told trackers of its reports besides
+    if trial.spec is not None:  # the controller has sent its reports to trackers besides
         training = config.get("training")
         total_steps = int(training.get("total_steps", 0)) if isinstance(training, dict) else 0
         rows += [report_row(step, value, total_steps) for step, value in trial.reports]

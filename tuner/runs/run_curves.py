@@ -105,7 +105,7 @@ def _measured(folder: Path, config: Mapping[str, Any], metric: str) -> tuple[lis
 
 
 def _places(steps: Sequence[int], history: Sequence[HistoryRow], kind: CurveKind) -> FloatArray:
-    """Where measurements after so many environment steps stand: [n] -> [n]."""
+    """Where measurements after a number of environment steps stand: [n] -> [n]."""
     taken = np.asarray(steps, np.float64)
     if kind.over == STEPS:
         return taken

@@ -105,7 +105,7 @@ def read_config(folder: Path, trust: Sequence[str] = ()) -> JsonDict:
 
 
 def written_config(folder: Path) -> JsonDict:
-    """What stands in the folder, whoever wrote it: to be compared, not to be built."""
+    """What stands in the folder, from any source: to be compared, not to be built."""
     if os.path.lexists(folder / CONFIG_FILE):
         return without_reference(_mapping_in(folder / CONFIG_FILE, yaml.safe_load))
     if os.path.lexists(folder / SPEC_FILE):

@@ -26,7 +26,7 @@ _COMPANION = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from tuner.runs.subprocess_ranks import main; main()"
 )
 _PATIENCE_S = 10.0  # until a process that does not end is killed
-_PORTS = range(15_000, 31_000)  # below those that systems give to whoever asks for any
+_PORTS = range(15_000, 31_000)  # below those that systems give on request
 _LOOK_S = 0.2  # between two looks whether the run is to end
 _LONGEST_START_S = 300.0  # TensorFlow is imported in some 5 s, over a busy network file system in a minute or two
 FIRST_OF_ALL = ("multi_worker", "parameter_server")
@@ -174,7 +174,7 @@ def together(config: RunConfig, check: Callable[[], None] = _goes_on) -> Iterato
 
 @contextmanager
 def _as_by_torchrun(shared: Distributed) -> Iterator[None]:
-    """Tells torch.distributed by its usual variables what `hosts` say, unless it is told already."""
+    """Tells torch.distributed by its usual variables what `hosts` say, unless they are set already."""
     told: dict[str, str] = {}
     if shared.hosts is not None and not all(name in os.environ for name in _TORCHRUN):
         host, _, port = shared.hosts[0].rpartition(":")
@@ -224,7 +224,7 @@ def _orders(role: Role, rank: int, shared: Distributed, config: RunConfig) -> Js
 def _free_addresses(number: int) -> list[str]:
     """Addresses of this machine that are free now and, in all likelihood, when TensorFlow comes to listen there.
 
-    It takes seconds until it does. So they are not those that the system gives to whoever asks for any, and each
+    It takes seconds until it does. So they are not those that the system gives on request, and each
     process looks where no other one begins to.
     """
     first = os.getpid() * number % len(_PORTS)
@@ -272,7 +272,7 @@ def _hear_from_all(processes: Sequence["subprocess.Popen[str]"], check: Callable
 
 @contextmanager
 def _started(orders: Sequence[JsonDict]) -> Iterator[list["subprocess.Popen[str]"]]:
-    """Processes of this process group that do what they are told; none is left afterwards."""
+    """Processes of this process group that follow orders; none is left afterwards."""
     paths = json.dumps([str(path) for path in sys.path])
     environment = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
     environment["CUDA_VISIBLE_DEVICES"] = "-1"  # each would take all memory of all GPUs

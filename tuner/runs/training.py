@@ -97,8 +97,8 @@ def run_training(
     Args:
         config: The run.
         folder: Must exist; the checkpoint is written here.
-        reporter: Told of everything.
-        episodes: Told of every training episode.
+        reporter: Gets all events.
+        episodes: Gets every training episode.
 
     Raises:
         TrialInterrupted: The reporter ended the run; if it is to be continued later, a checkpoint was written.
@@ -243,7 +243,7 @@ class EvaluationGrid(Callback):
     def make_up(self) -> None:
         """Evaluates what an earlier attempt has passed and not reported; of a new run, the weights it starts from.
 
-        If everything is reported, the last point is told again: the answer may have been one that no attempt heard.
+        If everything is reported, the last point is reported again: the answer may have reached no attempt.
         """
         missed = self.missing()
         if missed:
@@ -267,7 +267,7 @@ class EvaluationGrid(Callback):
         return missing_points(dict(self._reporter.reported), self._num_points, self._passed)
 
     def hold(self, why: str) -> None:
-        """Of a run that ended by itself, before its budget did, the rest of the grid is what it came to.
+        """Of a run that ended by itself, before its budget did, the rest of the grid is its last value.
 
         Args:
             why: It ended; empty: it did not.

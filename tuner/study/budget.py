@@ -51,7 +51,7 @@ def affordable_trials(definition: StudyDefinition, parallel: int, run_s: float |
 
 
 def seconds_too_many(definition: StudyDefinition, parallel: int, run_s: float | None) -> float:
-    """What must follow screening takes so many seconds, where that is more than the budget of time; else 0."""
+    """The seconds of what must follow screening, where that is more than the budget of time; else 0."""
     budget_s = definition.settings.budget_s
     later_s = 0.0 if run_s is None else _later_seconds(_later_runs(definition), parallel, run_s)
     return later_s if budget_s is not None and later_s > budget_s else 0.0

@@ -118,7 +118,7 @@ class Interrupts:
             _log.warning("stopping once the database answers; a second Ctrl-C ends it at once")
 
     def _listen(self, signals: socket.socket) -> None:
-        """Hears of each signal as a byte, whatever the main thread is doing, until the other end is closed."""
+        """Gets each signal as a byte, whatever the main thread is doing, until the other end is closed."""
         heard = 0
         with signals:
             while content := signals.recv(64):

@@ -59,7 +59,7 @@ class Dispatcher:
         end_rules: What the runs are, and what their ends come to.
         executor: Runs the trials.
         interrupts: Asks to stop.
-        listener: Told of everything.
+        listener: Gets all events.
         heartbeat: Called often, to say that this process lives.
     """
 
@@ -234,7 +234,7 @@ class Dispatcher:
             self._close(stage, run, RunEnd(result.outcome, None, result.reason, seconds))
 
     def _was_not_asked(self, stage: Stage, outcome: Outcome) -> bool:
-        """Whether a run says that it was told to leave, and was not."""
+        """Whether a run says that it was asked to leave, and was not."""
         if outcome is Outcome.STOPPED:
             return not self._interrupts.requested
         return outcome is Outcome.PAUSED and stage.judge is None

@@ -15,7 +15,7 @@ from tuner.trial.messages import JsonDict, Outcome, TrialResult
 
 
 class EndRules(Protocol):
-    """How the ends of a kind of run are turned into what is told."""
+    """How the ends of a kind of run are turned into what the sampler gets."""
 
     @property
     def definition(self) -> StudyDefinition:
@@ -34,7 +34,7 @@ class EndRules(Protocol):
         """What comes of a run that came to its end, with the wall time of all its attempts."""
 
     def penalised(self, run: Run, result: TrialResult, seconds: float) -> RunEnd:
-        """What is told of a run that would end so again."""
+        """What the sampler gets for a run that would end so again."""
 
 
 class TrialEndRules:
@@ -59,7 +59,7 @@ class TrialEndRules:
         )
 
     def see(self, record: RunRecord) -> None:
-        """Remembers its score: the worst one is what a penalised run is told with."""
+        """Remembers its score: the worst one is the penalty of other runs."""
         for one in record.parts or (record,):
             self._penalties[one.environment].see(one)
 

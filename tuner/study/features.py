@@ -63,7 +63,7 @@ class Bench:
     Attributes:
         definition: The study.
         study: Optuna's, of the first stage.
-        listener: Told of stages.
+        listener: Gets the stages.
         later: What earlier sessions have done in the stages behind the search.
         run_stage: Brings runs to their ends.
         run_seeds: Runs configurations on the seeds of a stage.
@@ -127,7 +127,7 @@ class InStudy:
         decide: Runs some of what was screened again, in place of race and confirmation, and returns what is chosen, the
             winner first; nothing: these are run.
         first_stage: In place of screening, given what the storage keeps as the definition; empty: there is screening.
-        told: What trackers are told of a run, where more is known than `RunInfo` holds.
+        tracked: What trackers get of a run, where more is known than `RunInfo` holds.
         in_parts: The runs of a stage as their parts, where runs of this study have any.
         described: What a study must not change while it goes on, by key.
         changed: What of that is not as it was, in words, given all that is kept of before, and as it is now.
@@ -153,7 +153,7 @@ class InStudy:
     find: Callable[[Bench], list[Candidate]] = nothing
     decide: Callable[[Bench, Sequence[RunRecord]], Sequence[RunRecord]] = nothing
     first_stage: Callable[[JsonDict], str] = nothing
-    told: Callable[[RunInfo, Descent | None, Run | RunRecord], RunInfo] = _as_it_was
+    tracked: Callable[[RunInfo, Descent | None, Run | RunRecord], RunInfo] = _as_it_was
     in_parts: Callable[[RunRegistry, StudyDefinition, Rescale], RunRegistry | None] = nothing
     described: Callable[[StudyDefinition], JsonDict] = nothing
     changed: Callable[[JsonDict, JsonDict], Sequence[str]] = nothing

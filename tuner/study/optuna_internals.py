@@ -33,7 +33,7 @@ DATABASE_CALLS: Final = ("_create_new_trial", "_get_best_trial_id", "_get_trials
 
 
 def handle_of(study: optuna.Study, trial: FrozenTrial) -> optuna.Trial:
-    """A trial of the study as an object that can be asked and told.
+    """A trial of the study as an object with `ask` and `tell`.
 
     `Study.ask` makes one for a new trial only, and its constructor takes the number in the storage, which is private.
     """

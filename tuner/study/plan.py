@@ -45,7 +45,7 @@ class Speed:
     start_s: float = 0.0
 
     def seconds(self, env_steps: int, num_runs: int) -> float:
-        """What so many runs of so many steps in all take, one after another."""
+        """The seconds of a number of runs with a number of steps in all, one after another."""
         return env_steps / self.steps_per_second + num_runs * self.start_s
 
 

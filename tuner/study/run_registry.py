@@ -89,7 +89,7 @@ class Run:
 
     @property
     def title(self) -> str:
-        """As people are told of it."""
+        """As it is shown to people."""
         return f"{self.key} in {self.environment}" if self.environment else self.key
 
     @property
@@ -250,7 +250,7 @@ class ScreenRegistry(RunRegistry):
         definition: The study.
         seed: Of all runs.
         num_distinct: How many different configurations there are; None: without end.
-        one_more: Whether there may be one more than so many; once it says no there are no more.
+        one_more: Whether there may be one more than this number; once it says no there are no more.
     """
 
     def __init__(

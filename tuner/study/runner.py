@@ -61,7 +61,7 @@ class StudyRunner:
         executor: Runs the trials. Not closed here.
         make_sampler: Makes Optuna's sampler.
         pruner: Optuna's pruner, asked at rungs only; None: no pruning.
-        listener: Told of everything.
+        listener: Gets all events.
     """
 
     def __init__(
@@ -305,7 +305,7 @@ class StudyRunner:
         return {"budget_s": settings.budget_s, "max_env_steps": settings.max_env_steps}
 
     def _one_more(self, study: optuna.Study, allowance: Allowance, num_entered: int) -> bool:
-        """Whether one more trial fits the budget; if not, that is written down and told."""
+        """Whether one more trial fits the budget; if not, that is written down and shown."""
         if allowance.one_more(num_entered):
             return True
         study.set_user_attr(attributes.CLOSED, {"num_trials": num_entered, **self._budget})

@@ -16,7 +16,7 @@ _TOLERANCE = 1e-6
 def check_scores(
     runs: Iterable[RunRecord], metric: Metric, others: Sequence[Objective], rescale: Rescale = as_it_is
 ) -> None:
-    """Refuses a score that does not come of its curve, before anything is chosen or told by it.
+    """Refuses a score that does not come of its curve, before anything is chosen by it or sent to the sampler.
 
     Args:
         runs: Of a study.

@@ -14,7 +14,7 @@ _UNLIMITED: Final = 100_000
 
 
 class PlainConsole(Console):
-    r"""A console that writes control characters in what it shows as `\x1b`, and colours only what it is told to."""
+    r"""A console that writes control characters in what it shows as `\x1b`, and colours only what is marked so."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(highlight=False, **options)

@@ -36,7 +36,7 @@ def in_columns(rows: Iterable[tuple[str, str]], first: int, width: int | None) -
 
 
 def wrapped_text(text: str, width: int | None) -> list[str]:
-    """A text in lines of so many columns; words, such as paths, stay whole."""
+    """A text in lines of a number of columns; words, such as paths, stay whole."""
     if width is None:
         return [text] if text else []
     return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)

@@ -86,7 +86,7 @@ def one_line(text: str, limit: int = MAX_REASON, whole: str = "") -> str:
 
 
 def shortened(text: str, most_chars: int) -> str:
-    """Returns a label cut to so many characters."""
+    """Returns a label cut to a number of characters."""
     return text if len(text) <= most_chars else f"{text[: most_chars - 1]}…"
 
 

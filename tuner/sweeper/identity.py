@@ -41,7 +41,7 @@ def identity_of(app: HydraApp, variants: Mapping[str, DictConfig]) -> JsonDict:
 
 
 def is_made_of_time(template: str) -> bool:
-    """Whether a path has another value each time that it is made out, as `${now:%Y}` and resolvers of one's own do."""
+    """Whether a path has another value each time that it is made out, as `${now:%Y}` and resolvers of the user's do."""
     return re.search(r"\$\{(?!oc\.|hydra:)[\w.]+:", template) is not None
 
 

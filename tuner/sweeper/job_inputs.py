@@ -159,7 +159,7 @@ class _Hook:
             return
         path, _, flags = arguments
         if isinstance(path, str | bytes) and isinstance(flags, int):
-            with suppress(OSError, ValueError, RuntimeError):  # a path that is none: the one who opens it hears of that
+            with suppress(OSError, ValueError, RuntimeError):  # a path that is none fails where it is opened
                 cls.opened.see(os.fsdecode(path), bool(flags & _WRITES))
 
 

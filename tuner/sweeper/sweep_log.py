@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class SweepListeners(Listeners, SweepListener):
-    """Several listeners of a sweep, told one after the other."""
+    """Several listeners of a sweep, notified one after the other."""
 
     def __init__(self, *listeners: SweepListener) -> None:
         super().__init__(*listeners)

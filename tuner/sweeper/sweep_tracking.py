@@ -26,10 +26,10 @@ from tuner.trial.messages import JsonDict
 
 
 class TrackedApp(Protocol):
-    """A task function whose jobs are told to trackers."""
+    """A task function whose jobs are sent to trackers."""
 
     def sweep_tracker(self, config: DictConfig) -> Tracker:
-        """Who is told of a sweep with this config."""
+        """The trackers of a sweep with this config."""
 
     def run_config(self, config: DictConfig) -> JsonDict:
         """What a job with this config is said to be."""
@@ -62,7 +62,7 @@ class SweepTracking(SweepListener):
     Args:
         planned: The sweep.
         definition: Of its study.
-        tracker: Told of everything.
+        tracker: Gets all events.
     """
 
     def __init__(self, planned: PlannedSweep, definition: StudyDefinition, tracker: Tracker) -> None:

@@ -71,7 +71,7 @@ class SweepSettings:
         num_trials: Jobs in all, those of earlier sessions included; None: all of a grid, otherwise 20.
         parallel: Jobs at a time.
         retries: How often a job that crashed is started again.
-        max_failures: So many failures in a row end the sweep.
+        max_failures: Failures in a row that end the sweep.
         threads: Of each job; None: the cores shared out.
         isolation: forkserver or spawn.
         gpus: What is dealt out to the jobs, one GPU to each; None: every job sees all that there are.

@@ -1,6 +1,6 @@
-"""What a tracker is: something that is told when a run starts, what it measures and how it ends.
+"""What a tracker is: something that is notified when a run starts, what it measures and how it ends.
 
-Trackers are told by the controller, never by a trial process. None of their methods may fail or delay a run: what goes
+Trackers run in the controller's process, never in a trial. None of their methods may fail or delay a run: what goes
 wrong with a tracker is one logged error.
 """
 
@@ -102,10 +102,10 @@ class Tracker(Protocol):
 
 
 class TrackerGroup:
-    """Several trackers as one. One that raises is told no more, with one logged error; the others and the runs go on.
+    """Several trackers as one. One that raises is disabled, with one logged error; the others and the runs go on.
 
     Args:
-        trackers: told in this order; none at all is allowed and does nothing.
+        trackers: notified in this order; none at all is allowed and does nothing.
     """
 
     def __init__(self, trackers: Sequence[Tracker]) -> None:
@@ -138,7 +138,7 @@ class _Member:
         except Exception:  # whatever it is: it may be anybody's code, and measurements are not worth a run
             self.failed = True
             name = type(self.tracker).__name__
-            logger.exception("%s has failed and is told no more; training goes on", name)
+            logger.exception("%s has failed and is disabled; training goes on", name)
             return None
 
 

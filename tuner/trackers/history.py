@@ -137,7 +137,7 @@ def read_history(path: Path) -> list[HistoryRow]:
         said = " ".join(str(error).split())[:_MOST_WORDS]
         raise UserError(f"{path} is no readable training history: {said}\nMove it away to begin a new one.") from error
     if not set(_COLUMNS) <= set(table.column_names):
-        raise UserError(f"{path} lacks some columns of {', '.join(_COLUMNS)}.\nMove it away to begin a new one.")
+        raise UserError(f"{path} is without some columns of {', '.join(_COLUMNS)}.\nMove it away to begin a new one.")
     kinds = {name: table.schema.field(name).type for name in _COLUMNS}
     wrong = [
         name

@@ -43,7 +43,7 @@ class JsonlRun:
 
     Args:
         info: what is tracked.
-        closed: told when nothing more is written, so that nobody holds on to it.
+        closed: called when nothing more is written, so that nobody holds on to it.
     """
 
     def __init__(self, info: RunInfo, closed: Callable[["JsonlRun"], None]) -> None:

@@ -66,7 +66,7 @@ class TensorBoardRun:
 
     Args:
         info: What is tracked.
-        closed: Told when nothing more is written, so that nobody holds on to it.
+        closed: Called when nothing more is written, so that nobody holds on to it.
     """
 
     def __init__(self, info: RunInfo, closed: Callable[["TensorBoardRun"], None]) -> None:

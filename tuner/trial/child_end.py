@@ -58,7 +58,7 @@ def judge(
 
     What the child wrote itself counts, except that a child which left orderly because a limit was reached was not just
     stopped, and that one which was given up (it hung, or sent nonsense) comes to no good end after that. Otherwise the
-    outcome is that of whoever ended it.
+    outcome is that of the process that ended it.
 
     Args:
         written: The child's result.json, if it is complete.

@@ -20,7 +20,7 @@ class Connection:
 
     Attributes:
         is_open: Whether more may come. Nobody holds the other end once it is not.
-        child_end: The child's socket, to be passed on to whoever starts the child.
+        child_end: The child's socket, to be passed on to the process that starts the child.
     """
 
     def __init__(self, selector: selectors.BaseSelector) -> None:

@@ -77,7 +77,7 @@ class ControllerConnection:
         return bool(self._received or self._ended)  # what comes while no report is open can only be a "stop"
 
     def end(self, reason: str) -> None:
-        """Hears nothing more from the controller, so that a `wait_for_verdict` that is under way returns "stop".
+        """Stops reading from the controller, so that a `wait_for_verdict` that is under way returns "stop".
 
         For signal handlers: the system call that is interrupted is tried again and finds the end of the line.
         """
@@ -158,8 +158,8 @@ class TrialContext:
     def report(self, step: float, value: float, seconds: float | None = None) -> None:
         """Reports an intermediate value and waits for the verdict.
 
-        The value is on disk before the controller hears of it. A step that an earlier attempt has reported already
-        keeps the value and the time it had, and these are what the controller is told: resuming does not rewrite
+        The value is on disk before the controller gets it. A step that an earlier attempt has reported already
+        keeps the value and the time it had, and these are what the controller gets: resuming does not rewrite
         history.
 
         Args:

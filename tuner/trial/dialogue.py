@@ -43,7 +43,7 @@ class Dialogue:
 
     @property
     def child_end(self) -> socket.socket:
-        """The child's socket, to be passed on to whoever starts it."""
+        """The child's socket, to be passed on to the process that starts it."""
         return self._connection.child_end
 
     @property

@@ -110,7 +110,7 @@ def end_leftover(folder: Path, grace_s: float = 10.0) -> bool:
     leader, started = noted
     now = system.start_time(leader)
     if now != started and (now is not None or not system.same_boot(started)):
-        return False  # the number is another process's by now, or nobody can say whose group it names
+        return False  # the number is now another process's, or nobody can say whose group it names
     if now is not None:
         system.send_signal(leader, None, signal.SIGTERM)
         deadline = time.monotonic() + grace_s

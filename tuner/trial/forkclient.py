@@ -133,7 +133,7 @@ class ForkServer:
             self._num_requests += 1
             self._asked[self._num_requests] = request.child
             line = json.dumps({"fork": self._num_requests}).encode() + b"\n"
-            with request.control as control, contextlib.suppress(OSError):  # dead by now: the selector tells
+            with request.control as control, contextlib.suppress(OSError):  # dead: the selector notices
                 socket.send_fds(self._socket, [line], [control.fileno()])
 
     def _take_answers(self, _mask: int) -> None:

@@ -25,7 +25,7 @@ class Child:
 
     Attributes:
         pid: Its number, None until it is forked.
-        pidfd: Becomes readable at its end; owned by whoever reads it off here. None where there are no pidfds.
+        pidfd: Becomes readable at its end; owned by its reader. None where there are no pidfds.
         exit_code: Exit code, or minus the number of the signal that ended it; None while unknown.
         unknown: The server died: if the child was ever forked, nobody will tell its exit code.
         error: Why it could not be started, empty otherwise.

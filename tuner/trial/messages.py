@@ -94,7 +94,7 @@ class TrialSpec:
 class TrialResult:
     """How a trial ended and why.
 
-    Its texts are made plain, whoever makes it.
+    Its texts are made plain.
 
     Attributes:
         outcome: The kind of end.

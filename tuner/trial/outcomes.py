@@ -1,7 +1,7 @@
 """The ways in which a trial can end, and what follows from each: one row of one table per outcome.
 
-Whoever treats ends differently (dispatcher, guard, penalties, trackers, reports, the parent of a trial's process) reads
-the row and names no outcome. A new outcome is a new row.
+Code that treats ends differently (dispatcher, guard, penalties, trackers, reports, the parent of a trial's process)
+reads the row and names no outcome. A new outcome is a new row.
 
 Standard library only, as the fork server loads this before anything else.
 """
@@ -30,11 +30,11 @@ class Effects:
         failed: Something is wrong with the run itself. One that is neither is continued when the study is.
         retried: It may be the doing of the machine or the environment: the run goes on from its last checkpoint.
         uses_retry: Going on uses up one of study.retries.
-        penalised: The configuration itself is to blame, it would end so again: the sampler is told a bad score, so that
+        penalised: The configuration itself is to blame, it would end so again: the sampler gets a bad score, so that
             it does not go there again. Other failures tell it nothing.
         counts: For the guard of too many failures in a row.
         remedy: What usually helps, for people.
-        remedy_first: The output of the run says nothing, so people are told the remedy instead of where to look.
+        remedy_first: The output of the run says nothing, so the remedy is shown instead of where to look.
         overrules: Once the parent has decided on this end, no result counts that the child still writes.
         leaves_stacks: The child writes where it is to its output before it is ended.
     """

@@ -1,4 +1,4 @@
-"""The parent's side of one trial: start its child, hear it, hold it to its limits, judge its end.
+"""The parent's side of one trial: start its child, read its messages, hold it to its limits, judge its end.
 
 A `TrialProcess` never waits and never raises because of its child. It registers its socket and pidfd with the
 caller's selector (the data of a registration is the function to call, with the selector's mask, when it is ready);
@@ -125,7 +125,7 @@ class TrialProcess:
             RuntimeError: There is none.
         """
         if self.is_ending or self._life is Life.OVER:
-            return  # it was told to stop
+            return  # it was asked to stop
         if self._dialogue.turn is not Turn.PARENT:
             raise RuntimeError(f"trial {self.spec.key} has no report that waits for a verdict")
         self._dialogue.answer(verdict)

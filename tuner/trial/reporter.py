@@ -26,7 +26,7 @@ class Reporter(Protocol):
         """Something worth knowing, for people: a line."""
 
     def ends(self, reason: str, used: float) -> None:
-        """The run ends by itself, before its budget does: what it reports from now on is what it came to.
+        """The run ends by itself, before its budget does: what it reports from now on is its last value.
 
         Args:
             reason: For people.

@@ -1,6 +1,6 @@
 """The warden of an executor: a small process that outlives the controller, to end what is left when all others died.
 
-It hears the numbers of the fork server and of the trials, one a line, and does nothing until the controller says no
+It reads the numbers of the fork server and of the trials, one a line, and does nothing until the controller says no
 more, having closed the executor or died. It then waits for these processes: trials notice by themselves that nobody
 listens, checkpoint and leave. What carries the mark of the executor after that, or after a time, is ended.
 """
@@ -23,7 +23,7 @@ _POLL_S = 0.1
 
 
 def main(descriptor: int) -> NoReturn:
-    """Hears the controller out, waits for the processes it has told of, ends what is left."""
+    """Reads the controller's list of processes to its end, waits for them, ends what is left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # it ends when the others have
     with os.fdopen(descriptor) as controller:

@@ -143,7 +143,7 @@ def _append_to_output(folder: Path, trace: str) -> None:
     _flush()
     path = folder / files.OUTPUT_FILE
     with contextlib.suppress(OSError), open_to_append(path) as output:
-        output.write(trace.encode(errors="backslashreplace"))  # if the disk is full, that is told by what follows
+        output.write(trace.encode(errors="backslashreplace"))  # if the disk is full, what follows reports that
 
 
 def _resolve(spec: TrialSpec, function: bytes) -> TrialEntry:

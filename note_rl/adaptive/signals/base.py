@@ -22,10 +22,10 @@ class TrainingView:
     """What a signal may look at, beside the update block at hand.
 
     Attributes:
-        experience: What is trained from: its settings, and its priorities by now.
+        experience: What is trained from: its settings, and its current priorities.
         learner: Evaluates gradients.
         num_envs: Environments stepped together.
-        clip: PPO's range of clipping by now; None: there is none.
+        clip: PPO's current range of clipping; None: there is none.
     """
 
     experience: Experience
@@ -68,13 +68,13 @@ class RunningSignal(Protocol):
 
     @property
     def value(self) -> float:
-        """Smoothed by now, for those who look on; nan: unknown."""
+        """The smoothed value, for logging; nan: unknown."""
 
     def add(self, reading: Any) -> None:
         """Takes one more reading of the signal; one that is not finite is left out."""
 
     def health(self, batch_size: float, loss: int | None = None, target: float | None = None) -> Health:
-        """By now.
+        """The current value.
 
         Args:
             batch_size: Of the minibatches that the parameter in question is used with.
@@ -203,7 +203,7 @@ class MeasuredMean:
         return self.signal.from_average(self._mean.value) if self._mean.count else math.nan
 
     def health(self, batch_size: float, loss: int | None = None, target: float | None = None) -> Health:
-        """Returns health by now, which depends neither on the batch size nor on the loss."""
+        """Returns the current health, which depends neither on the batch size nor on the loss."""
         name, value = self.signal.name, self.value
         if target is None:
             target = self.target.value

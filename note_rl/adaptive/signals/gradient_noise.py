@@ -87,7 +87,7 @@ class MeasuredNoise:
         return max(reliable, default=math.nan)
 
     def health(self, batch_size: float, loss: int | None = None, target: float | None = None) -> Health:
-        """Returns health by now, for minibatches of a size.
+        """Returns the current health, for minibatches of a size.
 
         Args:
             batch_size: Which the noise is divided by.

@@ -1,4 +1,4 @@
-"""The layers that a network may be made of, in no framework: what each is told, and which shapes it makes of which.
+"""The layers that a network may be made of, in no framework: the arguments of each, and which shapes it makes of which.
 
 In a configuration a layer is its name with its settings, `{conv: {filters: 32, size: 8, stride: 4}}`, with the one
 setting that says most, `{dense: 512}`, or its name alone, `flatten`.
@@ -248,7 +248,7 @@ def _made(kind: type[Layer], told: object, where: str) -> Layer:
             raise SettingsError(f"{where} has no {key}{instead(str(key), known)}")
     for one in fields(kind):  # type: ignore[arg-type]
         if one.default is MISSING and told.get(one.name) is None:
-            raise SettingsError(f"{where} lacks {one.name}: write {kind.example}, for example")
+            raise SettingsError(f"{where} needs {one.name}: write {kind.example}, for example")
     try:
         return kind(**told)
     except SettingsError as error:

@@ -19,6 +19,8 @@ from note_rl.types import FloatArray
 
 _log = logging.getLogger(__name__)
 
+_CNN = "give the agent network=CNN (note_rl.agents.*.networks.CNN)"
+
 
 @dataclass(frozen=True)
 class DiscreteSpaces:
@@ -171,8 +173,8 @@ def say_if_pixels(input_shape: tuple[int, ...]) -> None:
         say_once(
             _log,
             f"a multilayer perceptron is made for images {list(input_shape)}: every pixel is an input of its own, "
-            f"{math.prod(input_shape):,} in all, and nothing is known of neighbours; give the agent network=CNN "
-            "(note_rl.agents.*.networks.CNN), which has convolutions",
+            f"{math.prod(input_shape):,} in all, and nothing is known of neighbours; {{}}, which has convolutions",
+            choice(_CNN),
         )
 
 

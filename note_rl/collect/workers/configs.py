@@ -1,4 +1,4 @@
-"""What each worker process is told to do, pickled."""
+"""The configuration of each worker process, pickled."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -22,8 +22,10 @@ from note_rl.learners.base import Learner
 from note_rl.policy import Policy, PolicyPerEnvironment
 from note_rl.seeding import generator
 from note_rl.settings import Settings
+from note_rl.settings.switch_names import NUM_ENVS, POOL_NETWORK, PROCESSES
 from note_rl.settings.workers import WorkerSettings
 from note_rl.support.memory import LEAST_OF_A_FORK, check_processes
+from note_rl.support.setting_fields import named
 from note_rl.types import Array, Episode, Steps, nested, under
 
 _log = logging.getLogger(__name__)
@@ -72,11 +74,11 @@ class PoolCollector(Collecting):
         if self._workers.processes > self.num_envs:
             say_once(
                 _log,
-                f"processes={self._workers.processes}, but num_envs={self.num_envs}: every worker process needs an "
-                "environment at least, so only as many are used",
+                "{}, but {}: every worker process needs an environment at least, so only as many are used",
+                *(PROCESSES.at(self._workers.processes), NUM_ENVS.at(self.num_envs)),
             )
         number = min(self._workers.processes, self.num_envs)
-        check_processes("processes", number, LEAST_OF_A_FORK)
+        check_processes(PROCESSES, number, LEAST_OF_A_FORK)
         order = np.arange(self.num_envs)
         if self._workers.random_places:
             order = generator(self._seed, "workers").permutation(self.num_envs)
@@ -186,13 +188,14 @@ class PoolCollector(Collecting):
 
     def set_state(self, state: Mapping[str, Array]) -> bool:
         """See `Collecting`."""
-        assert self._running is None, "workers are told where to go on from when they start"
+        assert self._running is None, "workers take over where to go on from when they start"
         division = self._division()
         if not all(name in state and np.array_equal(state[name], values) for name, values in division.items()):
             raise CheckpointError(
-                f"the checkpoint was written with {_described(state)}, this run has {_described(division)}: choose "
-                "pool_network, processes, num_envs and random as they were, or take over the parameters only "
-                "(restore_param)"
+                "the checkpoint was written with {}, this run has {}: choose {}, {}, {} and {} as they were, or take "
+                "over the parameters only (restore_param)",
+                *(_described(state), _described(division), POOL_NETWORK, PROCESSES, NUM_ENVS),
+                named(WorkerSettings, "random_places"),
             )
         self._stored = under("worker", state)
         self._span = int(state["span"])
@@ -234,8 +237,9 @@ def _one_environment(agent: Any, settings: Settings, seed: int) -> VectorEnviron
         env = joint_environments(env, getattr(agent, "reward_done_func_ma", None))
     if isinstance(env, VectorEnv):
         raise EnvironmentMismatchError(
-            f"worker processes step single environments, and env is a vector of {env.num_envs}: leave pool_network "
-            "out, or give env as an id or a factory of one environment"
+            "worker processes step single environments, and env is a vector of {}: leave {} out, or give env as an id "
+            "or a factory of one environment",
+            *(env.num_envs, POOL_NETWORK),
         )
     return VectorEnvironment(make_environments(env, 1), seed)
 

@@ -39,7 +39,7 @@ class WaitingSteps:
         return taken
 
     def take(self, num_steps: int) -> Round:
-        """Returns the first steps per environment, of which there are at least so many."""
+        """Returns the first steps per environment, of which there are enough."""
         steps, episodes = self.take_all()
         if len(steps.ended) > num_steps:
             steps, later = split(steps, num_steps)

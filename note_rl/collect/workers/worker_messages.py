@@ -63,7 +63,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class Collect:
-    """Asks for so many steps in each environment.
+    """Asks for a number of steps in each environment.
 
     Attributes:
         num_steps: How many.
@@ -174,7 +174,7 @@ class WorkerConnection:
         return content
 
     def close(self) -> None:
-        """Closes this end; the other one is told by an EOFError."""
+        """Closes this end; the other one notices by an EOFError."""
         self._end.close()
 
 

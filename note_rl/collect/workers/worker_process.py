@@ -32,8 +32,8 @@ class Start:
     Attributes:
         connections: Descriptors of their ends, one per worker.
         life: Descriptor of a pipe that ends when the training process does.
-        ends: Descriptor of a pipe for the exit codes of forked workers, one line of JSON each. Whoever sees to the end
-            of workers holds it open until then.
+        ends: Descriptor of a pipe for the exit codes of forked workers, one line of JSON each. The process
+            that sees to the end of workers holds it open until then.
         preload: Modules to import before forking.
     """
 
@@ -107,7 +107,7 @@ def _guard(start: Start) -> int:
 
 
 def _work(descriptor: int, life: int, guard: int | None = None) -> NoReturn:
-    """Is a worker from here on; whatever happens, its environments are closed and the parent hears of it."""
+    """Is a worker from here on; whatever happens, its environments are closed and the parent is notified."""
     threading.Thread(target=_end_with, args=(life, guard), daemon=True).start()
     connection, exit_code = connection_of(descriptor), 1
     closing = contextlib.ExitStack()
@@ -115,12 +115,12 @@ def _work(descriptor: int, life: int, guard: int | None = None) -> NoReturn:
         serve(connection, closing)
     except (EOFError, BrokenPipeError):
         exit_code = 0
-    except BaseException as error:  # noqa: BLE001 - the border of the process: what went wrong is told to the parent
+    except BaseException as error:  # noqa: BLE001 - the border of the process: the error is sent to the parent
         last = traceback.format_exception_only(error)[-1].strip()
         refused = str(error) if isinstance(error, EnvironmentMismatchError) else None
         with contextlib.suppress(OSError):
             connection.send(Failed(last, traceback.format_exc(), refused))
-    with contextlib.suppress(Exception):  # what close() of an environment raises can be told to nobody any more
+    with contextlib.suppress(Exception):  # an error of an environment's close() can reach nobody any more
         closing.close()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

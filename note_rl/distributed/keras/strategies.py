@@ -24,7 +24,7 @@ _REPLICAS = named(Distributed, "replicas")
 
 
 def mirrored(replicas: int) -> Any:
-    """Makes a MirroredStrategy over so many GPUs; where there are none, over as many parts of the CPU.
+    """Makes a MirroredStrategy over a number of GPUs; where there are none, over as many parts of the CPU.
 
     Raises:
         SettingsError: This process sees fewer.

@@ -37,7 +37,7 @@ class ReadEnvironment:
         self._before = dict(vars(self.env))
 
     def note(self, names: Collection[str]) -> None:
-        """Hears that attributes were read."""
+        """Notes that attributes were read."""
         held = vars(self.env) if "__dict__" in names else ()
         self.names |= {name for name in (*names, *held) if not name.startswith("__")}
 

@@ -50,6 +50,7 @@ from note_rl.learners.step_way import StepWay
 from note_rl.learners.target_networks import update_copies
 from note_rl.learners.update_contract import OwnUpdate
 from note_rl.settings import Settings
+from note_rl.settings.switch_names import MATMUL
 from note_rl.types import Array, BoolArray, FloatArray, Sample, Update
 
 UpdateT = TypeVar("UpdateT", bound=CompiledUpdate)
@@ -292,5 +293,5 @@ def _variables_of(optimizer: Any) -> list[Any] | None:
 def _check_matmul(settings: Settings | None) -> None:
     if settings is not None and settings.matmul != "auto":
         raise SettingsError(
-            f"matmul={settings.matmul!r} is about PyTorch, and this agent is written in Keras: leave it out"
+            "{} is about PyTorch, and this agent is written in Keras: leave it out", MATMUL.at(settings.matmul)
         )

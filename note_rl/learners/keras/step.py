@@ -90,7 +90,7 @@ class GradientStep:
         max_grad_norm: Global norm that the gradients of each optimizer are scaled down to; None: never.
 
     Attributes:
-        num_losses: How many are told of each step.
+        num_losses: How many are returned for each step.
         refusal: What the agent does wrong, if tracing has found that out; TensorFlow wraps errors beyond recognition.
         reports: Makes the row `reported`.
         peers: Who takes the same steps, each along its share of the minibatches.

@@ -31,7 +31,7 @@ MakeStep = Callable[[Optimizers, float | None], GradientStep | OwnUpdateStep]
 _log = logging.getLogger(__name__)
 _SYNC, _SCALARS = "(sync)", "(scalars)"  # among the columns, where they are packed
 _ACTING = "(acting)"  # among the results
-_MOST_RECOMPILED = 5  # in one training run, and one more every so many blocks; XLA takes seconds each time
+_MOST_RECOMPILED = 5  # in one training run, and one more after this many blocks again; XLA takes seconds each time
 _BLOCKS_PER_COMPILED = 500
 
 
@@ -45,7 +45,7 @@ class CompiledUpdate:
         groups: Its parameters.
         make_step: Makes what is traced of one minibatch, from optimizers and `max_grad_norm`.
         modes: Of its networks.
-        on_compile: Hears how functions are compiled from now on.
+        on_compile: Called when the way of compiling functions changes.
 
     Attributes:
         compilation: How functions are compiled.

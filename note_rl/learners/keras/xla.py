@@ -8,8 +8,10 @@ import keras
 import tensorflow as tf
 
 from note_rl.errors import say_once
+from note_rl.errors.wording import Sentence
 from note_rl.learners.keras.tensorflow_internals import next_number, skip_numbers
 from note_rl.learners.step_way import StepWay, Way
+from note_rl.settings.switch_names import JIT_COMPILE
 from note_rl.support.xla_cache import clear_xla_cache
 
 _log = logging.getLogger(__name__)
@@ -37,7 +39,7 @@ class Compilation:
         owner: The class whose functions they are.
 
     Attributes:
-        uses_xla: Whether functions are traced for XLA, as far as is known by now.
+        uses_xla: Whether functions are traced for XLA, as far as is known.
         untraced: Whether functions are called as they are, as tracing them would change what they do.
     """
 
@@ -45,7 +47,7 @@ class Compilation:
 
     def __init__(self, asked: bool | str, on_cpu: bool, owner: type) -> None:
         self.uses_xla = bool(asked)
-        self._reason = "" if asked else "jit_compile=False, or a strategy of tf.distribute"  # why not a quicker way
+        self._reason = "" if asked else str(Sentence("{}, or a strategy of tf.distribute", JIT_COMPILE.at(False)))
         self._choosing = asked == "auto" and on_cpu
         self._owner = owner
 
@@ -56,11 +58,12 @@ class Compilation:
         if not slow:
             return traced
         self.uses_xla = False
-        self._reason = f"XLA is slower at {', '.join(slow)} on a CPU; jit_compile=True asks for it all the same"
+        anyway = Sentence("{} asks for it all the same", JIT_COMPILE.at(True))
+        self._reason = f"XLA is slower at {', '.join(slow)} on a CPU; {anyway}"
         say_once(
             _log,
-            f"jit_compile='auto': {self._owner.__name__} is trained without XLA, which is several times slower than "
-            f"TensorFlow itself at {', '.join(slow)} on a CPU; jit_compile=True asks for it all the same",
+            "{}: {} is trained without XLA, which is several times slower than TensorFlow itself at {} on a CPU; {}",
+            *(JIT_COMPILE.at("auto"), self._owner.__name__, ", ".join(slow), anyway),
         )
         return self._traced(function, *arguments)
 

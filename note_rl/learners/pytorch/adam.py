@@ -139,7 +139,7 @@ class Adam:
 
     @staticmethod
     def count(slots: Slots) -> None:
-        """Hears that the announced step was taken."""
+        """Notes that the announced step was taken."""
         assert slots.alike is not None
         slots.alike += 1.0
 
@@ -187,11 +187,11 @@ def is_plain_adam(optimizer: torch.optim.Optimizer, parameters: Sequence[Tensor]
     fusable = group["fused"] or (group["fused"] is None and group["foreach"] is None and device == "cpu")
     unusual = any(group.get(flag) for flag in ("amsgrad", "maximize", "capturable", "differentiable", "foreach"))
     alike = {(parameter.dtype, parameter.device) for parameter in parameters}
-    plain_rate = isinstance(group["lr"], float)  # a tensor may be changed by whoever holds it
+    plain_rate = isinstance(group["lr"], float)  # a tensor may be changed by others that hold it
     single = alike == {(torch.float32, parameters[0].device)}
     return bool(same and fusable and not unusual and single and plain_rate and not _watched(optimizer))
 
 
 def _watched(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether somebody must hear of each step: hooks, or a learning-rate scheduler that wrapped step()."""
+    """Whether each step has listeners: hooks, or a learning-rate scheduler that wrapped step()."""
     return "step" in vars(optimizer) or has_step_hooks(optimizer)

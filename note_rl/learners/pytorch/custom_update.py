@@ -15,6 +15,7 @@ from note_rl.learners.pytorch.steps import Optimizers
 from note_rl.learners.pytorch.tensors import gradients_of
 from note_rl.learners.step_way import StepWay, Way
 from note_rl.learners.update_contract import OwnUpdate
+from note_rl.settings.switch_names import JIT_COMPILE
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +72,9 @@ class OwnUpdates:
         self._max_grad_norm = max_grad_norm
         if jit is True:
             say_once(
-                _log, f"jit_compile: update() of {type(self._agent).__name__} runs eagerly, as PyTorch records losses"
+                _log,
+                "{}: update() of {} runs eagerly, as PyTorch records losses",
+                *(JIT_COMPILE, type(self._agent).__name__),
             )
 
     def take(

@@ -154,7 +154,7 @@ class PyTorchLearner:
         self._steps.peers = peers
 
     def expect(self, num_gradient_steps: float) -> None:
-        """Hears that so many gradient steps are still to come; see `Learner.expect`."""
+        """Takes the expected number of remaining gradient steps; see `Learner.expect`."""
         self._steps.traces.expect(num_gradient_steps)
 
     def step_way(self) -> StepWay:
@@ -312,7 +312,7 @@ class PyTorchLearner:
         for index, (optimizer, _) in enumerate(self._optimizers):
             load_slots(optimizer, state, f"optimizer/{index}/")
         set_random_state(self.device, state)
-        self._forget_snapshots()  # which are of another agent by now
+        self._forget_snapshots()  # which are of another agent
         self.actor.parameters_changed()
 
 

@@ -42,7 +42,7 @@ class Snapshots:
         self.num_since = seldom
 
     def begin(self, num_gradient_steps: int) -> bool:
-        """Hears that an update block of so many gradient steps follows; returns whether a copy was made.
+        """Prepares for an update block of a number of gradient steps; returns whether a copy was made.
 
         If so, the block may go on whatever its losses are.
         """

@@ -21,7 +21,7 @@ class Evaluated(NamedTuple):
         losses: One per loss of `__call__`; None where its group waits.
         td_error: What was handed to the replay, [B] each, if it was.
         ratio: The same.
-        reported: What was told to `report`, of any shape, and norms of gradients, by name.
+        reported: What was given to `report`, of any shape, and norms of gradients, by name.
         directions: Where each optimizer has to go.
     """
 
@@ -50,7 +50,7 @@ def averaged(evaluated: Evaluated, peers: Peers) -> Evaluated:
 
 
 def without_history(reported: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Returns what was told to `report` as tensors that hold on to nothing."""
+    """Returns what was given to `report` as tensors that hold on to nothing."""
     return {
         name: value.detach() if isinstance(value, Tensor) else torch.as_tensor(value)
         for name, value in reported.items()

@@ -64,7 +64,7 @@ def hooks_of_tensor(tensor: Tensor) -> tuple[Callable[..., Any], ...]:
 
 
 def has_step_hooks(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether somebody hears of the steps of an optimizer, or of those of all; see `hooks_of`."""
+    """Whether the steps of an optimizer, or those of all, have listeners; see `hooks_of`."""
     return bool(
         optimizer._optimizer_step_pre_hooks
         or optimizer._optimizer_step_post_hooks

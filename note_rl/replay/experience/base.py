@@ -35,7 +35,7 @@ class Clock:
         return done * (1.0 - self.progress) / passed if passed > 0 else 0.0
 
     def sync_every(self, num_gradient_steps: int, every: int) -> BoolArray:
-        """Returns after which of the coming gradient steps targets move that move after every so many, [K]."""
+        """Returns after which of the coming gradient steps targets move that move at an interval, [K]."""
         sync = np.zeros(num_gradient_steps, np.bool_)
         sync[(-self.num_gradient_steps - 1) % every :: every] = True
         return sync
@@ -46,8 +46,8 @@ class AgentView:
     """What experience asks of the agent, as plain functions of arrays; the trainer makes it.
 
     Attributes:
-        gamma: Discount of one step by now; None: the agent has none, and nothing is discounted.
-        gae_lambda: Weight of long against short returns by now.
+        gamma: Current discount of one step; None: the agent has none, and nothing is discounted.
+        gae_lambda: Current weight of long against short returns.
         value: Values [N] of observations [N, *obs]; None: no advantages are worked out.
         reward: The learned reward [N] of (obs, action, next_obs), each [N, ...].
         goals: What hindsight needs to know of the task.
@@ -91,7 +91,7 @@ class Experience(Protocol):
         """
 
     def store(self, steps: Steps, num_rounds: int = 1) -> None:
-        """Takes in what was collected in so many rounds."""
+        """Takes in what was collected in a number of rounds."""
 
     def interrupt(self) -> None:
         """What is stored next does not continue the running episodes: environments were made anew."""

@@ -38,7 +38,7 @@ class ReplayExperience:
     """Trains from a replay pool, `gradient_steps` after every `train_freq` environment steps.
 
     E environments take E steps at once, and `train_freq` may be no multiple of that. What a phase collects beyond it
-    counts for the next one, and where it is enough for several at once, so many times `gradient_steps` are taken. So
+    counts for the next one, and where it is enough for several at once, `gradient_steps` are taken once for each. So
     there are as many gradient steps for as many environment steps, whatever E; with episodes that end together alike.
 
     Args:
@@ -47,7 +47,7 @@ class ReplayExperience:
         rng: Chooses what is read.
 
     Raises:
-        AgentContractError: The agent lacks what the settings need.
+        AgentContractError: The agent does not have what the settings need.
     """
 
     def __init__(self, settings: ReplaySettings, view: AgentView, rng: np.random.Generator) -> None:
@@ -63,7 +63,7 @@ class ReplayExperience:
         self._warned = False
 
     def phase_length(self, num_envs: int, remaining: int | None, collected: Sequence[Steps] = ()) -> int | None:
-        """What `train_freq` lacks of environment steps, rounded up to whole steps of all environments."""
+        """The environment steps that are missing to `train_freq`, rounded up to whole steps of all environments."""
         if self.settings.train_freq is None:
             return None
         taken = self.ahead + sum(steps.num_env_steps for steps in collected)

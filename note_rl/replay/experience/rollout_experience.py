@@ -36,7 +36,7 @@ class RolloutExperience:
         rng: Shuffles.
 
     Raises:
-        AgentContractError: The agent lacks what the settings need.
+        AgentContractError: The agent does not have what the settings need.
     """
 
     ahead = 0  # phases are whole rollouts
@@ -56,7 +56,7 @@ class RolloutExperience:
 
     @property
     def _batch_size(self) -> int:
-        """Transitions per gradient step by now."""
+        """Current transitions per gradient step."""
         size = self.settings.batch_size
         assert size != "rollout", "settings are made for_envs"
         return size
@@ -146,7 +146,7 @@ class RolloutExperience:
         assert self.settings.target_kl is not None
         found = approx_kl(self._epoch)
         self._epoch.clear()
-        assert found is not None, "feedback() looks whether it is told"
+        assert found is not None, "feedback() checks that it is given"
         return float(found) > _KL_TOLERANCE * self.settings.target_kl
 
     def _apply_window(self) -> None:
@@ -183,7 +183,7 @@ class RolloutExperience:
         self._scores.update(sample.slots.ravel(), check_handed_over(update).ravel(), ratio)
 
     def logs(self) -> dict[str, float]:
-        """How well values have told the returns of the last rollout, and its epochs where these may end early."""
+        """How well values have predicted the returns of the last rollout, and its epochs where these may end early."""
         values = {} if self._value_fit is None else {"explained_variance": explained_variance(*self._value_fit)}
         return values if self.settings.target_kl is None else {**values, "num_epochs": self._num_epochs}
 

@@ -54,7 +54,7 @@ def test_as_it_should_be_it_trains(framework):
 @BOTH
 def test_losses_that_are_none_are_refused_and_nothing_is_learned(framework):
     for loss, message in [
-        (lambda agent, q, r: None, "it returned None: it lacks a return"),
+        (lambda agent, q, r: None, "it returned None: it has no return"),
         (lambda agent, q, r: 1.0, "it returned float"),
         (lambda agent, q, r: {"loss": framework.mean(q)}, "it returned dict"),
         (lambda agent, q, r: "x", "it returned str"),
@@ -114,14 +114,14 @@ def test_parts_that_were_forgotten_are_named(framework):
         agent = own_agent(framework)
         delattr(agent, part)
         agent.set(policy=GreedyQPolicy())
-        with pytest.raises(AgentContractError, match=f"Own lacks {part}, "):
+        with pytest.raises(AgentContractError, match=f"Own has no {part}, "):
             agent.train(optimizer=framework.optimizers.sgd([agent.weights]), episodes=1, p=0)
     agent = Empty()
     agent.env, agent.param = Counting(), [framework.variable([1.0])]
-    with pytest.raises(AgentContractError, match="Empty lacks __call__, the loss"):
+    with pytest.raises(AgentContractError, match="Empty has no __call__, the loss"):
         train(framework, agent)
     del Empty.action
-    with pytest.raises(AgentContractError, match="Empty lacks action, the answers"):
+    with pytest.raises(AgentContractError, match="Empty has no action, the answers"):
         train(framework, agent)
 
 

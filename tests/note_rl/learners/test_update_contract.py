@@ -215,7 +215,7 @@ def test_it_must_be_clear_how_an_agent_learns(framework):
     kind = type(updating(framework, descent(framework)))
     with pytest.raises(AgentContractError, match="has both a loss, __call__, and update"):
         trained(framework, type("Both", (kind,), {"__call__": lambda self, s, a, next_s, r, d: None})())
-    with pytest.raises(AgentContractError, match=r"lacks __call__, the loss: .* or update\(self, batch, optimizers\)"):
+    with pytest.raises(AgentContractError, match=r"has no __call__, the loss: .* or update\(self, batch, optimizers\)"):
         trained(framework, type("Agent", (kind,), {"update": None})())
     with pytest.raises(AgentContractError, match="update takes"):
         trained(framework, type("Agent", (kind,), {"update": lambda self, batch: None})())

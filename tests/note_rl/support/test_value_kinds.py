@@ -174,7 +174,7 @@ def test_a_window_keeps_what_it_says_and_at_least_a_minibatch(size, expected, ca
     monkeypatch.setattr(errors, "_said", set())
     with caplog.at_level(logging.WARNING, logger="note_rl"):
         assert [kept(size, capacity=200, fewest=8) for _ in range(3)] == [expected] * 3
-    said = ["a window leaves less than a minibatch of 8 transitions: so many are kept"]
+    said = ["a window leaves less than a minibatch of 8 transitions: a minibatch is kept"]
     assert [record.message for record in caplog.records] == (said if expected == 8 else [])
 
 

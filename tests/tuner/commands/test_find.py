@@ -91,7 +91,7 @@ def test_an_agent(tmp_path: Path) -> None:
     given = (*SMALL, *DQN[1:], "finder=agent", "finder.candidates=[dqn,double_dqn]", "finder.num_seeds=1")
     overrides = (*given, "executor=inline", "storage=memory", f"study.folder={tmp_path}")
     found = find(preflight("find", overrides), overrides)
-    assert "on fewer than 3 seeds nothing can be told" in found.sentences[-1]
+    assert "on fewer than 3 seeds nothing can be concluded" in found.sentences[-1]
     assert found.config is not None
     first = found.sentences[0].split()[0]
     assert found.config["agent"]["_target_"].endswith({"dqn": ".DQN", "double_dqn": ".DoubleDQN"}[first])

@@ -4,6 +4,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,13 @@ import yaml
 from note_rl.settings import Settings
 from note_rl.support.setting_fields import Field, fields_of
 from note_rl.training.train_options import TrainOptions
-from tuner.config.composition import TrainingConfig, conf_folder
+from tuner.commands.questions import AgentFinder, OptimizerFinder, RateFinder
+from tuner.config.composition import BackendConfig, CheckpointConfig, EvaluationConfig, TrainingConfig, conf_folder
+from tuner.config.section_base import Section
 
-GROUPS = ("agent", "buffer", "collector", "noise", "optimizer", "policy")
+NAMED_BY_FILE = ("adaptive", "executor", "plateau", "schedule")
+"""Groups whose files differ by words and lists on purpose; their numbers are compared."""
+GROUPS = ("agent", "buffer", "collector", "noise", "optimizer", "policy", *NAMED_BY_FILE)
 FUNCTIONS = ("function", "synthetic")  # agents that are none
 FILES = [
     file for group in GROUPS for file in sorted((conf_folder() / group).glob("*.yaml")) if file.stem not in FUNCTIONS
@@ -58,7 +63,7 @@ def mismatch(line: Line, known: Field) -> str | None:
     said = re.search(r"\(Python: (.*?)(, as .*)?\)", comment)
     if default is inspect.Parameter.empty or str(value).startswith("${"):
         return None
-    if value == default and type(value) is type(default):
+    if value == default and isinstance(value, bool) == isinstance(default, bool):
         return f"{key} is Python's default: {comment}" if said else None
     if said is None:
         return f"{key}: {value} is {known.default_in_words} in Python: write that behind it"
@@ -71,8 +76,11 @@ def mismatch(line: Line, known: Field) -> str | None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_numbers_are_those_of_python_or_say_so(file: Path) -> None:
     text = file.read_text()
-    for target, lines in targets_in(yaml.compose(text), text):
+    for target, found_lines in targets_in(yaml.compose(text), text):
         known = defaults_of(target)
+        lines = [
+            line for line in found_lines if file.parent.name not in NAMED_BY_FILE or isinstance(line[1], int | float)
+        ]
         assert [found for line in lines if (found := mismatch(line, known[line[0]]))] == []
         if fields_of(target) if hasattr(target, "__dataclass_fields__") else ():
             assert [key for key, _, comment in lines if not comment] == [], "each is said what it is"
@@ -92,6 +100,26 @@ def test_what_base_says_of_a_run() -> None:
     assert all(comment for _, _, comment in lines)
     filled = TrainingConfig(total_steps=1)
     assert all(getattr(filled, key) == known[key].default for key, _, _ in lines if key != "seed")
+
+
+@pytest.mark.parametrize(
+    ("section", "file", "path"),
+    [
+        (BackendConfig, "backend/torch", ""),
+        (CheckpointConfig, "checkpoint/default", ""),
+        (EvaluationConfig, "base", "evaluation"),
+        (RateFinder, "finder/lr", ""),
+        (OptimizerFinder, "finder/optimizer", ""),
+        (AgentFinder, "finder/agent", ""),
+    ],
+)
+def test_a_section_has_the_defaults_of_its_file(section: type[Section], file: str, path: str) -> None:
+    node = yaml.safe_load((conf_folder() / f"{file}.yaml").read_text())
+    given = node[path] if path else node
+    default = {one.name: one.default for one in fields(section) if one.default is not MISSING}
+    plain = {name: value for name, value in given.items() if name in default and not str(value).startswith("${")}
+    assert plain, "nothing is compared"
+    assert {name: default[name] for name in plain} == plain
 
 
 @pytest.mark.parametrize(

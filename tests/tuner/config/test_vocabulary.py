@@ -212,7 +212,11 @@ OF_SET: list[Callable[[], object]] = [
 ]
 """Refusals of arguments that only Python has, and of the environment of a process."""
 
-FIELDS = {kind.__name__: {one.name for one in fields(kind)} for kind in vars(settings).values() if is_dataclass(kind)}
+FIELDS = {
+    kind.__name__: {one.name for one in fields(kind)}
+    for kind in (*vars(settings).values(), TrainOptions)
+    if is_dataclass(kind)
+}
 OF_PYTHON = {*arguments_of_set(), *(one.name for one in fields(TrainOptions))}
 MANUAL = "|".join(OF_PYTHON - {"batch", "policy", "noise", "random", "sequences"} - set().union(*FIELDS.values()))
 MANUAL_WORDS = re.compile(rf"\b({MANUAL})\b(?!')|=True\b|\bset\(|\btrain\(|\bbatch=")
@@ -288,9 +292,16 @@ def is_message(node: ast.AST) -> bool:
     return isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and ast.unparse(node.func) in MESSAGES)
 
 
-MESSAGES = ("say_once", "Sentence", "out_of_range", "_log.warning")
-ONLY_PYTHON = ("settings/set_arguments.py", "training/adjust_methods.py", "policy/composite.py")
-ARGUMENT = re.compile(r"\b([A-Z]{2,4}|sequences|offline)=True|\bset\(\)|\b(pool_size|num_updates|rollout_steps)\b")
+MESSAGES = ("say_once", "Sentence", "out_of_range", "_log.warning", "_log.info")
+ONLY_PYTHON = (
+    *("settings/set_arguments.py", "training/adjust_methods.py", "policy/composite.py"),
+    *("training/train_options.py", "training/checkpoint.py"),  # processes= without workers, parallel_dump=
+)
+ARGUMENT = re.compile(
+    rf"\b([A-Z]{{2,4}}|sequences|offline)=True|\bset\(\)|\b(pool_size|num_updates|rollout_steps|pool_network)\b"
+    rf"|(?<![*], )\b({'|'.join(OF_PYTHON)})="
+)
+"""Arguments; behind a star, a parameter of a function that a message shows, as in `def reset(self, *, seed=None)`."""
 
 
 def test_no_other_text_of_the_training_core_names_a_setting_in_one_vocabulary() -> None:

@@ -67,6 +67,8 @@ def test_verdicts() -> None:
     assert AdaptiveComparison([5] * 5, [9] * 5).verdict(0.05) == "adaptation is worse"
     assert AdaptiveComparison([99, 99, 100, 101, 101], [100] * 5).verdict(0.05).startswith("adaptation is no worse")
     assert AdaptiveComparison([50, 50, 100, 150, 150], [100] * 5).verdict(0.05).startswith("undecided")
-    assert AdaptiveComparison([9] * 4, [5] * 4).verdict(0.05).startswith("on fewer than 5 seeds nothing can be told")
+    assert (
+        AdaptiveComparison([9] * 4, [5] * 4).verdict(0.05).startswith("on fewer than 5 seeds nothing can be concluded")
+    )
     assert AdaptiveComparison([9, 8], [9, 8]).verdict(0.05).startswith("adaptation changed nothing")
     assert AdaptiveComparison([3, 5], [1, 1]).difference == 3.0

@@ -102,7 +102,7 @@ def test_what_makes_no_network_is_refused_before_a_run(tuner: CommandLine, typed
 
 def test_a_plan_refuses_it_too(tuner: CommandLine) -> None:
     said = tuner.refused("tune", "plan=true", "agent=ppo", "network=layers", "network.layers=[{conv: {filters: 8}}]")
-    assert "network.layers.0 (conv) lacks size: write {conv: {filters: 32, size: 8, stride: 4}}" in said
+    assert "network.layers.0 (conv) needs size: write {conv: {filters: 32, size: 8, stride: 4}}" in said
 
 
 def test_a_place_in_a_list_is_searched(tuner: CommandLine) -> None:

@@ -160,5 +160,5 @@ def test_a_study_whose_agent_does_not_fit_the_weights_does_not_begin(tuner: Comm
 def test_an_agent_of_another_kind_is_refused(tmp_path: Path) -> None:
     assert attempt(config_of("dqn", "torch", "training.total_steps=60"), tmp_path / "first", Stopping(), 10**6)
     run = build_run(config_of("ppo", "torch"))
-    with pytest.raises(UserError, match="the checkpoint is of another agent: it lacks 'agent/"):
+    with pytest.raises(UserError, match="the checkpoint is of another agent: it has no 'agent/"):
         take_weights(run.agent, str(tmp_path / "first"))

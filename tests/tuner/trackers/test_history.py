@@ -96,7 +96,7 @@ def test_a_foreign_file_is_refused_and_kept(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no readable training history"):
         HistoryTracker(tmp_path)
     pyarrow.parquet.write_table(pyarrow.table({"step": [1]}), path)
-    with pytest.raises(UserError, match="lacks some columns of mean_reward"):
+    with pytest.raises(UserError, match="is without some columns of mean_reward"):
         HistoryTracker(tmp_path)
     assert path.exists()
 

@@ -144,5 +144,5 @@ def test_a_tracker_that_raises_ends_neither_the_run_nor_the_others(
     assert [list(read_metrics(tmp_path / name)) for name in "ab"] == [[(1, {"x": 1.0}), (2, {"x": 2.0})]] * 2
     assert list(read_metrics(tmp_path / "c")) == [(1, {"x": 1.0})]
     (record,) = caplog.records
-    assert record.message == "Broken has failed and is told no more; training goes on"
+    assert record.message == "Broken has failed and is disabled; training goes on"
     assert record.exc_info is not None

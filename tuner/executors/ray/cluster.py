@@ -135,7 +135,7 @@ class Cluster:
             raise
 
     def shortage(self, num_seats: int, of_free: bool) -> str:
-        """What the cluster has too little of for so many seats; empty if there is enough.
+        """What the cluster has too little of for a number of seats; empty if there is enough.
 
         Args:
             num_seats: How many there should be.
@@ -212,7 +212,7 @@ def _connect(address: str | None, luggage: JsonDict | None = None) -> bool:
     check_installed()
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # the announced default: GPUs are not hidden
-    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # its paragraphs on dead workers: the loss is told here
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # its paragraphs on dead workers: the loss is reported here
     import ray
 
     if ray.is_initialized():

@@ -20,7 +20,7 @@ class SeatSettings:
         threads: Threads of a trial.
         shared: The trial works in the study's own folder, which every machine has at the same path.
         max_transfer_mb: How much a trial's folder may have changed between two exchanges, in MB (1e6 bytes).
-        lease_s: The seat leaves, and its trial with it, when it hears nothing of the controller for this long;
+        lease_s: The seat leaves, and its trial with it, when no message of the controller arrives for this long;
             None: never, as nothing that it writes is seen by others.
     """
 

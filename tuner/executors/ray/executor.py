@@ -102,7 +102,7 @@ class RayExecutor(ClosedAtExit):
         self._cluster = Cluster(address, ship, settings, reserved(threads, gpus, resources))
         self._places = [Place(self._cluster.new_seat()) for _ in range(parallel)]
         self._events: deque[Event] = deque()
-        self._losses: list[tuple[float, TrialEnded]] = []  # and when they may be told
+        self._losses: list[tuple[float, TrialEnded]] = []  # and when they may be reported
         self._num_lost: Counter[str] = Counter()
         self._leftovers = Leftovers()
         self._told_of_shortage = False
@@ -124,7 +124,7 @@ class RayExecutor(ClosedAtExit):
         max_lost: int = 10,
         max_transfer_mb: float = 64.0,
     ) -> None:
-        """Refuses what the constructor refuses, as far as that can be told without the cluster.
+        """Refuses what the constructor refuses, as far as that is known without the cluster.
 
         Raises:
             UserError: As the class says.

@@ -214,7 +214,7 @@ def _is_possible(config: JsonDict) -> bool:
 
 
 class AblationDisplay(LiveDisplay):
-    """Of what is run behind a study: there is only one stage, and no runs but those that are told of."""
+    """Of what is run behind a study: there is only one stage, and no runs but those that are announced."""
 
     def _planned(self, num_trials: int) -> dict[str, int]:
         return {}

@@ -1,4 +1,4 @@
-"""The greedy path from the default configuration to the winner, whoever measures it."""
+"""The greedy path from the default configuration to the winner, apart from how it is measured."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Scores = Mapping[int, float]
 """By seed."""
 
 Measure = Callable[[Sequence[Changed], Sequence[int], int], Mapping[Changed, Scores]]
-"""Runs configurations on seeds and gives their scores there. Also told how many runs there are to come, at most."""
+"""Runs configurations on seeds and gives their scores there. Also gets how many runs there are to come, at most."""
 
 NONE_CHANGED: Changed = frozenset()
 
@@ -31,7 +31,7 @@ class AblationPath:
         study_seed: Of the study.
         measure: Has runs done.
         is_possible: Whether there can be runs with these changes; such that cannot are passed over.
-        on_step: Told of each step that is found: what has been changed before it, and with it.
+        on_step: Called with each step that is found: what has been changed before it, and with it.
     """
 
     between: Between
@@ -135,7 +135,7 @@ class AblationPath:
         return {one: tuple(found[one][seed] for seed in self._seeds) for one in configurations}
 
     def _to_come(self, num_left: int) -> int:
-        """Runs of races with so many rivals and ever fewer, and of the path itself, at most."""
+        """Runs of races with a number of rivals and ever fewer, and of the path itself, at most."""
         raced = max(0, num_left * (num_left + 1) // 2 - 1)
         return raced * len(self._race_seeds) + (len(self.between.blocks) - 1) * len(self._seeds)
 

@@ -30,7 +30,7 @@ Moved = tuple[str, float]
 """Config path of a parameter, and the value that it has in place of the winner's."""
 
 Measure = Callable[[Sequence[Moved], Sequence[int], int], Mapping[Moved, Mapping[int, float]]]
-"""Runs the winner so changed on seeds and gives the scores there. Also told how many runs are to come, at most."""
+"""Runs the winner so changed on seeds and gives the scores there. Also gets how many runs are to come, at most."""
 
 _NEAREST: Final = 0.05
 """The first value to be checked is at least this share of the range away: a model of few trials is no better."""

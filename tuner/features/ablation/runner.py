@@ -74,7 +74,7 @@ class AblationRunner:
         task: What is to be measured.
         store: Where the study is kept.
         executor: Runs the trials. Not closed here.
-        listener: Told of everything.
+        listener: Gets all events.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class AblationRunner:
             StudyStopped: Asked to stop; the same call goes on later.
             StudyError: Nothing works.
             StorageLostError: The database does not answer, or the disk is full; the same call goes on later.
-            UserError: The study is run by somebody else, or is another one by now.
+            UserError: The study is run by another controller, or has become another one.
         """
         definition = self._task.definition
         refuse_another(self._store, definition, watch=True)

@@ -16,7 +16,7 @@ MIN_SEEDS: Final = 5
 RACE_SEEDS: Final = (3, 16)
 """From the first at which anybody can drop out to the last that the test of a race is made for."""
 
-_TOO_FEW: Final = ": on fewer there is no interval, and no difference can be told from luck"
+_TOO_FEW: Final = ": on fewer there is no interval, and no difference can be distinguished from luck"
 
 
 @described("true, false, or endings of the names of parameters")
@@ -38,7 +38,7 @@ class AblationSettings(Section):
         until: Once this share of the gain is reached in the race, what is left to change is changed together; None:
             each change by itself to the end.
         ranges: Whether it is also measured how far each parameter may move; or which parameters, by their endings.
-        num_checks: At so many values on each side of the winner's, at most, the score of such a parameter is measured.
+        num_checks: Values on each side of the winner's, at most, at which the score of such a parameter is measured.
     """
 
     num_seeds: int = setting(10, Count(MIN_SEEDS, hint=_TOO_FEW))

@@ -2,7 +2,7 @@
 
 The two returns of an environment are fixed before a study begins. A scale by ranks or by the best score seen (as the
 distribution of all scores in Patterson et al. 2024, "The Cross-environment Hyperparameter Setting Benchmark",
-https://arxiv.org/abs/2407.18840) is known only when all runs are: it would change what a sampler was told before.
+https://arxiv.org/abs/2407.18840) is known only when all runs are: it would change what a sampler was given before.
 """
 
 from collections.abc import Iterable

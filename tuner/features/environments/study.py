@@ -69,8 +69,8 @@ def _described(definition: StudyDefinition) -> JsonDict:
 def _changed(*definitions: JsonDict) -> list[str]:
     before, now = (one.get("environments") or {} for one in definitions)
     if list(before) != list(now):
-        told = [join_words(names) or "one" for names in (before, now)]
-        return [f"environments were {told[0]} and are {told[1]}"]
+        said = [join_words(names) or "one" for names in (before, now)]
+        return [f"environments were {said[0]} and are {said[1]}"]
     changed = []
     for name in now:
         configs = (with_section_defaults(one[name]["config"]) for one in (before, now))

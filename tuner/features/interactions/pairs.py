@@ -31,7 +31,7 @@ _LIBRARIES: Final = ("SALib", "sklearn")
 
 
 def interactions(study: optuna.Study, space: JsonDict, maximised: bool = True) -> Interactions | None:
-    """How much of what makes a run good or bad two parameters do together; None where that cannot be told.
+    """How much of what makes a run good or bad two parameters do together; None where that cannot be estimated.
 
     What is left beside the main effects is shuffled among neighbouring trials twenty times; the largest share of any
     pair is what chance reaches in one study of twenty.

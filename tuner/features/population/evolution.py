@@ -31,7 +31,7 @@ class Evolution(Section, path="study.evolution"):
     Attributes:
         generations: Parts of equal length into which training is cut. Between two of them members are compared.
         share: The lowest such share of members goes on from copies of the highest such share.
-        frequencies: Members are split into as many subpopulations; each is compared after every so many generations.
+        frequencies: Members are split into as many subpopulations; each is compared at its own interval of generations.
             Patient ones keep what pays late: they are copied by hastier ones, and never copy from these (after
             Doulazmi et al. 2025, who let several subpopulations evolve at different frequencies).
         explore: How copies get their values: "gp", from a model of what each part of training has gained

@@ -1,4 +1,4 @@
-"""How a population searches in place of screening, and what is kept and told of it."""
+"""How a population searches in place of screening, and what is kept and shown of it."""
 
 import json
 from dataclasses import asdict, replace
@@ -111,5 +111,5 @@ PART = InStudy(
     unpruned=lambda about: _ABOUT if about.get("evolution") else "",
     described=_described,
     changed=_changed,
-    told=_told,
+    tracked=_told,
 )

@@ -66,7 +66,7 @@ class CandidateTrial:
         subjects: The candidates by name.
         budget: How long each trains.
         metric: reward: what training returns; loss: its mean over training; frozen_loss: its mean on fixed minibatches
-            over so many gradient steps on the data of the beginning.
+            over a number of gradient steps on the data of the beginning.
         options: Further arguments of train().
         key: What of a point is the name of the subject.
     """

@@ -83,7 +83,9 @@ class Comparison:
         if len(self.standings) == 1:
             return (f"{best.name} is the only candidate that came to the end: {score}.",)
         if len(self.seeds) < MIN_RACE_SEEDS:
-            return (f"{best.name} is ahead ({score}), but on fewer than {MIN_RACE_SEEDS} seeds nothing can be told.",)
+            return (
+                f"{best.name} is ahead ({score}), but on fewer than {MIN_RACE_SEEDS} seeds nothing can be concluded.",
+            )
         others = [name for name in self.tied if name != best.name]
         if not others:
             chance = max(2.0 * paired_permutation_p(*self._turned(best, self.by_name[name])) for name in self._others)

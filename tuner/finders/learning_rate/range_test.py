@@ -19,8 +19,8 @@ from tuner.finders.find_arguments import trained
 from tuner.finders.learning_rate.loss_curves import has_diverged
 from tuner.trial.messages import JsonDict
 
-Told = Callable[[int, float], None]
-"""Told of each point: its number, and the loss there."""
+Listener = Callable[[int, float], None]
+"""Called at each point: its number, and the loss there."""
 
 KL_TARGET = 0.015
 """Change of the policy in one training phase that is about right (Schulman et al. 2017: 0.003 to 0.03)."""
@@ -33,13 +33,13 @@ _MOST_STEPS = 200  # of a phase, in the comb
 
 @dataclass(frozen=True)
 class Length:
-    """How long the ordinary training with a rising rate is, and who is told that it goes on."""
+    """How long the ordinary training with a rising rate is, and which listener is notified of its progress."""
 
     episodes: int
     alive: Callable[[float], None]
 
 
-def loss_ramp(agent: Any, optimizer: Any, rates: Sequence[float], tell: Told, only: int | None = None) -> JsonDict:
+def loss_ramp(agent: Any, optimizer: Any, rates: Sequence[float], tell: Listener, only: int | None = None) -> JsonDict:
     """Loss on fixed minibatches after one step at each rate, up to divergence."""
     data = FrozenData(agent, optimizer, len(rates))
     try:
@@ -58,7 +58,7 @@ def loss_ramp(agent: Any, optimizer: Any, rates: Sequence[float], tell: Told, on
     return {"rates": list(rates), "losses": losses, "before": before}
 
 
-def kl_comb(agent: Any, optimizer: Any, rates: Sequence[float], tell: Told, only: int | None = None) -> JsonDict:
+def kl_comb(agent: Any, optimizer: Any, rates: Sequence[float], tell: Listener, only: int | None = None) -> JsonDict:
     """Change of the policy, and the loss, after one training phase at each rate, from the same parameters.
 
     Raises:

@@ -37,7 +37,7 @@ class RateRange(Section):
         start_lr, end_lr: Of the range.
         num_steps: Steps of growth from the one to the other; kl and return try fewer rates.
         num_rates: Rates that kl and return try; None: 17 and 7.
-        num_seeds: Each test is done with so many seeds.
+        num_seeds: Each test is done with this many seeds.
         skip_begin, skip_end: Points left out where the steepest one is looked for.
         group: Index of the optimizer in a list whose rate is searched; None: all together, in proportion.
     """

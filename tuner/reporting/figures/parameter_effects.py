@@ -30,7 +30,7 @@ def importance_figure(summary: StudySummary) -> JsonDict:
 
 
 def bars_layout(num_bars: int) -> JsonDict:
-    """Of a figure with so many bars."""
+    """Of a figure with a number of bars."""
     return {
         "height": 60 + 30 * num_bars,
         "margin": {"l": 64, "r": 56, "t": 8, "b": 8},

@@ -53,7 +53,7 @@ def axis(title: str, **more: object) -> JsonDict:
 
 
 def lines_of(text: str, most_chars: int) -> str:
-    """Returns a label in lines of no more than so many characters where it has spaces, dots or underscores; as HTML."""
+    """Returns a label in lines of at most `width` characters where it has spaces, dots or underscores; as HTML."""
     parts = re.split(r"(?<=[ ._])", text)
     lines = [""]
     for part in parts:

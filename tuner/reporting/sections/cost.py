@@ -52,7 +52,7 @@ def expected_best_section(summary: StudySummary) -> Html:
     if found is None:
         return section("more", title, reason("Too few trials have a score."))
     words = (
-        "Best screening score to be expected of so many trials drawn from these (Dodge et al. 2019). "
+        "Best screening score to be expected of this many trials drawn from these (Dodge et al. 2019). "
         "It is a tuning score: one seed, and the best of many."
     )
     return section(

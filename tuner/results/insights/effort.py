@@ -109,7 +109,7 @@ def machines(summary: StudySummary) -> tuple[MachineShare, ...]:
 
 @dataclass(frozen=True)
 class ExpectedBest:
-    """The best score to be expected of a search of so many trials.
+    """The best score to be expected of a search of a number of trials.
 
     Attributes:
         points: (number of trials, expected best score), rising in merit; the last one is the study's own size.

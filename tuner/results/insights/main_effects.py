@@ -42,7 +42,7 @@ class Term:
     over_space: FloatArray
 
     def among(self, num_trials: int, having: Sequence[int]) -> "Term":
-        """The same where only some of so many trials have the parameter; `having` are their indices."""
+        """The same where only some of all trials have the parameter; `having` are their indices."""
         columns = np.zeros((num_trials, self.columns.shape[1]))
         columns[list(having)] = self.columns
         return Term(columns, self.over_space)

@@ -45,7 +45,7 @@ class SafeRange:
 
 
 def good_trials(summary: StudySummary) -> tuple[tuple[RunRecord, ...], str]:
-    """The trials that are as good as the winner as far as can be told, and how that was decided, in words."""
+    """The trials that are as good as the winner as far as the runs can show, and how that was decided, in words."""
     complete = [run for run in summary.stage(SCREEN) if run.complete]
     noise = None if summary.is_sweep else seed_noise(summary, summary.winner_label)
     if noise is not None and len(noise.tied) + 1 >= _MIN_BEST:

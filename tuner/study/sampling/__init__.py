@@ -1,1 +1,1 @@
-"""What to try next, what to end early, and what a sampler is told of runs that ended badly."""
+"""What to try next, what to end early, and what a sampler gets for runs that ended badly."""

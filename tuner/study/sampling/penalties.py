@@ -1,4 +1,4 @@
-"""What a run is told with that ended badly by its own doing, so that the sampler does not go there again."""
+"""The score of a run that ended badly by its own doing, so that the sampler does not go there again."""
 
 from collections.abc import Sequence
 from dataclasses import replace

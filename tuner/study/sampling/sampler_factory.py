@@ -56,7 +56,7 @@ def require_packages(kind: str) -> None:
 
 
 def make_sampler(factory: SamplerFactory, study_seed: int, num_trials: int, space: Space | None) -> "SeededByTrial":
-    """The sampler of a study that has so many trials already.
+    """The sampler of a study that has a number of trials already.
 
     Made anew for a study that is continued, it must not draw its first points again. Low-discrepancy sequences and
     grids are the exception: their place is kept in the storage, and their seed must stay the same.
@@ -164,7 +164,7 @@ class SeededByTrial(BaseSampler):
 
 
 def require_objectives(factory: SamplerFactory, num_objectives: int) -> None:
-    """Refuses a sampler that cannot search for so many objectives.
+    """Refuses a sampler that cannot search for this number of objectives.
 
     Raises:
         UserError: Names some that can.
@@ -188,7 +188,7 @@ def require_pruner(made: object) -> BasePruner:
 
 
 def grid(space: Space, num_points: int = 3, seed: int | None = None) -> GridSampler:
-    """A grid over the space: every choice, every step of a stepped range, and so many points of any other range.
+    """A grid over the space: every choice, every step of a stepped range, and a number of points of any other range.
 
     Args:
         space: What is searched.
@@ -238,7 +238,7 @@ def _count(distribution: BaseDistribution, num_points: int) -> int:
 
 
 def _points(distribution: BaseDistribution, num_points: int) -> Iterator[Any]:
-    """All points of a distribution with so many or a finite number of them."""
+    """All points of a distribution with a given or a finite number of them."""
     if isinstance(distribution, CategoricalDistribution):
         yield from distribution.choices
         return

@@ -134,7 +134,7 @@ class DatabaseConnections:
         return self.hang_up() > 0 and not self._connecting
 
     def hang_up(self) -> int:
-        """Shuts all connections down; whoever waits for an answer gets an error. Returns how many there were."""
+        """Shuts all connections down; a caller that waits for an answer gets an error. Returns how many there were."""
         return sum(_shut_down(connection) for connection in list(self._connections.values()))
 
     def close(self) -> None:

@@ -49,7 +49,7 @@ def open_storage(url: str, log: Callable[[str], None] = lambda message: None) ->
 
     Args:
         url: Where it is.
-        log: Told when something had to be repaired.
+        log: Gets a line when something had to be repaired.
 
     Raises:
         UserError: A damaged or foreign file (which is left untouched), a folder that cannot be used, an unknown kind of

@@ -1,7 +1,7 @@
 """Whether what a storage holds is what was once written there: tables, records, and what we keep with a study.
 
 A file may be damaged, cut by a full disk, or changed by somebody's hand. That is found when a study is opened, and
-said; whoever works on with the study may rely on it.
+said; later code may rely on it.
 """
 
 import hashlib

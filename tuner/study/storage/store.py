@@ -248,7 +248,7 @@ def begin_or_continue(study: optuna.Study, definition: StudyDefinition, url: str
 
 
 def name_objectives(study: optuna.Study, others: Sequence[Objective]) -> None:
-    """Tells readers such as the dashboard what a study is judged by, unless they are told already."""
+    """Tells readers such as the dashboard what a study is judged by, unless that is stored already."""
     if study.metric_names is None:
         with quiet_optuna():
             study.set_metric_names(["score", *(other.name for other in others)])

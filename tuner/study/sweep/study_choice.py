@@ -23,7 +23,7 @@ class SweepPlace:
 
     Attributes:
         folder: As it was made out now.
-        by_clock: It has another name each time, as it is made of the time: whoever types the same again means no
+        by_clock: It has another name each time, as it is made of the time: the same command again means no
             other place by it.
         digest_now: Of a file that jobs have read, by its name; None: there is none.
     """
@@ -69,7 +69,7 @@ def unnamed_study(
         store: Where studies are kept.
         definition: Of the sweep, its name made of what was typed.
         place: Where its jobs are to be.
-        note: Told why an interrupted one is left as it is.
+        note: Gets the reason why an interrupted one is left as it is.
     """
     known = dict(_family(store, definition.name))
     names = (definition.name if number == 1 else f"{definition.name}-{number}" for number in count(1))

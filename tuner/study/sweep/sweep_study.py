@@ -133,7 +133,7 @@ class SweepSampler:
         return num_distinct if num_trials is None else min(num_trials, num_distinct)
 
     def each_once(self, num_trials: int | None) -> "SweepSampler | None":
-        """One that tries each combination once, if so many trials are as many as there are combinations, or more.
+        """One that tries each combination once, if there are as many trials as combinations, or more.
 
         It knows by their values which are left, so it goes on with what another sampler has begun.
         """
@@ -149,7 +149,7 @@ class SweepSampler:
         return math.prod(len(points or ()) for points in self.grid.values())
 
     def make(self, seed: int, num_trials: int) -> SeededByTrial:
-        """The sampler of a study that has so many trials already.
+        """The sampler of a study that has a number of trials already.
 
         Raises:
             UserError: It cannot do what is asked of it.
@@ -172,7 +172,7 @@ class SweepSampler:
 
 
 class SweepListener(StudyListener):
-    """Told besides where the jobs of a sweep are and which of them are the best."""
+    """Gets besides where the jobs of a sweep are and which of them are the best."""
 
     def on_folder(self, folder: Path) -> None:
         """The sweep begins, or goes on, in this folder."""
@@ -207,7 +207,7 @@ class SweepRunner:
         sweep: What is run.
         store: Where the study is kept.
         make_executor: Makes what runs the jobs; called only if there is something left to run.
-        listener: Told of everything.
+        listener: Gets all events.
     """
 
     def __init__(

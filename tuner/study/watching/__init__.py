@@ -1,1 +1,1 @@
-"""Whoever watches a study: the live table, trackers, the dashboard."""
+"""Observers of a study: the live table, trackers, the dashboard."""

@@ -101,7 +101,7 @@ class LiveDisplay(StudyListener):
         return (self._part_names.index(run.environment) + progress) / len(self._part_names)
 
     def _planned(self, num_trials: int) -> dict[str, int]:
-        """Runs of each stage, if the search has so many trials."""
+        """Runs of each stage, if the search has a number of trials."""
         definition = replace(self._definition, settings=replace(self._settings, num_trials=num_trials))
         return {plan.stage: plan.num_runs for plan in definition.plan()}
 

@@ -1,4 +1,4 @@
-"""Who is told how a study goes: the live table, trackers."""
+"""Listeners to the progress of a study: the live table, trackers."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,13 @@ from tuner.study.run_registry import Run
 
 
 class StudyListener:
-    """Told of everything; does nothing by itself, so that a listener writes down only what it wants to hear."""
+    """Gets everything and does nothing by itself, so that a listener has only the methods that it needs."""
 
     def on_note(self, text: str) -> None:
         """Something the user should read once."""
 
     def on_stage(self, stage: str, num_runs: int, records: Sequence[RunRecord]) -> None:
-        """A stage begins, or goes on: its total, and the runs it has already; the first is told those of all stages.
+        """A stage begins, or goes on: its total, and the runs it has already; the first gets those of all stages.
 
         A stage that turns out to be left out has a total of 0.
         """
@@ -36,7 +36,7 @@ class StudyListener:
 
 
 class Listeners(StudyListener):
-    """Several listeners, told one after the other."""
+    """Several listeners, notified one after the other."""
 
     def __init__(self, *listeners: StudyListener) -> None:
         self._listeners = listeners

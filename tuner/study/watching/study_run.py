@@ -27,7 +27,7 @@ class StudyRunListener(StudyListener):
     """Keeps one tracked run for the study as long as it is entered as a context; a failure inside closes it as failed.
 
     Args:
-        tracker: Told of the run.
+        tracker: Gets the run.
         definition: The study.
         folder: Of the study, if not where the definition says.
         maximised: Whether higher scores are better.

@@ -17,10 +17,10 @@ from tuner.trial.messages import JsonDict, Outcome
 
 
 class TrackingListener(StudyListener):
-    """Told by the controller, so a run whose process crashed is closed with its exit code all the same.
+    """Called by the controller, so a run whose process crashed is closed with its exit code all the same.
 
     Args:
-        tracker: Told of every run.
+        tracker: Gets every run.
         study: Name of the group.
         total_steps: Environment steps of a run, to give reports their place on the trackers' axis.
         folder: Of the study.
@@ -51,7 +51,7 @@ class TrackingListener(StudyListener):
         self._runs.close(run.key, 0 if outcome.effects.succeeded else 1, final_values(record, outcome))
 
     def config_of(self, run: Run) -> JsonDict:
-        """The configuration that trackers are told of."""
+        """The configuration that trackers get."""
         return run.config
 
     def _open(self, run: Run) -> None:
@@ -59,13 +59,13 @@ class TrackingListener(StudyListener):
             self._runs.open(run.key, self.about(run))
 
     def about(self, run: Run) -> RunInfo:
-        """What trackers are told of a run."""
+        """What trackers get of a run."""
         about = replace(_info_of(run, self._study, self.config_of(run)), group_folder=self._folder, host=run.host)
         return _told(about, descent_of(run.trial.user_attrs), run)
 
 
 def ended_trial(record: RunRecord, study: str, config: JsonDict, folder: Path) -> EndedRun:
-    """A run of a study as trackers were told of it while it ran, from what the storage knows.
+    """A run of a study as trackers knew it while it ran, from what the storage knows.
 
     Args:
         record: Of the run.
@@ -80,7 +80,7 @@ def ended_trial(record: RunRecord, study: str, config: JsonDict, folder: Path) -
 
 
 def final_values(record: RunRecord, outcome: Outcome) -> dict[str, object]:
-    """What trackers are told of a run at its end."""
+    """What trackers get of a run at its end."""
     values: dict[str, object] = {
         "outcome": outcome.value,
         "reason": record.reason,
@@ -94,7 +94,7 @@ def final_values(record: RunRecord, outcome: Outcome) -> dict[str, object]:
 
 def _told(about: RunInfo, descent: Descent | None, run: Run | RunRecord) -> RunInfo:
     for part in parts(InStudy):
-        about = part.told(about, descent, run)
+        about = part.tracked(about, descent, run)
     return about
 
 

@@ -1,4 +1,4 @@
-"""What `wandb` has to be told and may answer: settings of a run, its tables, the errors it raises."""
+"""What `wandb` takes and may answer: settings of a run, its tables, the errors it raises."""
 
 import logging
 from typing import TYPE_CHECKING

@@ -147,7 +147,7 @@ class WandbRun:
 
 @dataclass
 class _WholeRun:
-    """A run of several parts: up to which step it is told of, and how its last part ended."""
+    """A run of several parts: up to which step it is sent, and how its last part ended."""
 
     run: WandbRun
     step: int = 0

@@ -10,6 +10,7 @@ from note_rl.agents.shared.architecture import Architecture, NetworkPlan, Placed
 from note_rl.agents.shared.layer_kinds import Activate, Conv, Dense, Dropout, Flatten, Layer, Norm, Pool, Shape
 from note_rl.agents.shared.torch.networks import ACTIVATIONS, MakeNetwork, as_numbers
 from note_rl.errors import SettingsError
+from note_rl.errors.wording import SettingName
 from note_rl.learners.numpy_policy import DenseLayer
 from note_rl.settings.field_arguments import taking
 
@@ -83,7 +84,7 @@ def layered_network(input_shape: Shape, num_outputs: int, architecture: Architec
     """Makes a network of a list of layers, for observations of a shape: images are [H, W], [H, W, C] or [C, H, W].
 
     Raises:
-        SettingsError: A layer that is unknown or lacks something, a value out of range, sizes that do not fit.
+        SettingsError: A layer that is unknown or incomplete, a value out of range, sizes that do not fit.
     """
     return LayeredNetwork(architecture.plan(input_shape, num_outputs))
 
@@ -114,8 +115,10 @@ def policy_and_value(
     if make_critic is None:
         return policy, make(obs_shape, 1) if layered is None else layered.value_network()
     if layered is not None and layered.plan.architecture.shared:
-        raise SettingsError("shared=True gives the value the trunk of the policy, and critic_network another one: "
-                            "leave one of them out")  # fmt: skip
+        raise SettingsError(
+            "{} gives the value the trunk of the policy, and critic_network another one: leave one of them out",
+            SettingName("shared").at(True),
+        )
     return policy, make_critic(obs_shape, 1)
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from note_rl.errors import say_once
+from note_rl.errors.wording import Sentence
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.captured_values import is_same
 from note_rl.learners.pytorch.optimizer_step import Stepper
@@ -28,11 +29,14 @@ from note_rl.learners.pytorch.step_graph.replay_failures import StepError, in_sh
 from note_rl.learners.pytorch.step_result import Evaluated
 from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.learners.step_way import NONE_TAKEN, StepWay, Way
+from note_rl.settings.switch_names import JIT_COMPILE, MATMUL
 
 _log = logging.getLogger(__name__)
 
 _WORTH_RECORDING = 2_000  # gradient steps to come: recording takes 0.1 to 0.5 s and saves 0.1 to 0.5 ms per step
-_REMEDY = "with `traceable = True` in the class, or jit_compile=True, they are recorded and take about half the time"
+_REMEDY = Sentence(
+    "with `traceable = True` in the class, or {}, they are recorded and take about half the time", JIT_COMPILE.at(True)
+)
 _MAX_TRACES = 20
 _NOT_TRACEABLE = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, AssertionError)
 _TOO_FEW = f"fewer than {_WORTH_RECORDING:,} gradient steps were to come, and a recording takes longer than it saves"
@@ -100,7 +104,7 @@ class Traces:
 
     @property
     def stages(self) -> tuple[int, int]:
-        """Returns how steps are taken by now in which not all groups learn, and those in which all do.
+        """Returns how steps are taken in which not all groups learn, and those in which all do.
 
         0 the eager way, 1 from a recording, 2 compiled, 3 with the target update.
         """
@@ -114,7 +118,7 @@ class Traces:
         self._resumed = stages
 
     def expect(self, num_gradient_steps: float) -> None:
-        """Hears that about so many gradient steps are still to come."""
+        """Takes the expected number of remaining gradient steps."""
         self._expected = num_gradient_steps
 
     def of(
@@ -156,7 +160,7 @@ class Traces:
             return True
         begun = bool(self._known) or any(self._resumed)
         if not self._jit:
-            self.why_eager = "jit_compile=False"
+            self.why_eager = str(JIT_COMPILE.at(False))
         elif self._jit is not True and not begun and self._expected < _WORTH_RECORDING:
             self.why_eager = _TOO_FEW
         else:
@@ -189,7 +193,7 @@ class Traces:
         self.eager.guards = None
         if self._jit == "auto" and (reason := why_not_recorded(self.eager.agent)):
             self.why_eager = reason
-            say_once(_log, f"{reason}: its gradient steps are taken eagerly; {_REMEDY}")
+            say_once(_log, "{}: its gradient steps are taken eagerly; {}", reason, _REMEDY)
             return False
         self.eager.watch(columns)
         return True
@@ -217,7 +221,8 @@ class Traces:
 
     def _is_to_be_compiled(self, trace: Trace, example: Example) -> bool:
         if self._matmul == ONEDNN and trace.replayed.recording.largest_product >= LEAST_WORK:
-            reason = "matmul=onednn is quicker at products of this size than compiled code, which takes MKL's"
+            quicker = "{} is quicker at products of this size than compiled code, which takes MKL's"
+            reason = str(Sentence(quicker, MATMUL.at(ONEDNN)))
         else:
             reason = why_not_compiled(trace.replayed.recording, self._expected, example.batch["reward"].device)
         trace.why_not_quicker = reason
@@ -226,10 +231,10 @@ class Traces:
         return not reason
 
     def fail(self, error: StepError) -> None:
-        """Hears that a recorded step could not be repeated."""
+        """Notes that a recorded step could not be repeated."""
         self._give_up(f"a recorded step failed: {error}")
 
     def _give_up(self, reason: str) -> None:
         self.given_up, self.why_eager = True, reason
         self._known.clear()
-        _log.warning("jit_compile: this agent's update runs eagerly, %s", reason)
+        _log.warning("%s: this agent's update runs eagerly, %s", JIT_COMPILE, reason)

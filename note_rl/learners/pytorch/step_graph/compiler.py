@@ -24,6 +24,7 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
+from note_rl.errors.wording import Sentence
 from note_rl.learners.pytorch.step_graph.record import Recording
 from note_rl.learners.pytorch.torch_internals import (
     INDUCTOR_LOGGER,
@@ -33,6 +34,7 @@ from note_rl.learners.pytorch.torch_internals import (
     loaded_package,
     loaded_program,
 )
+from note_rl.settings.switch_names import JIT_COMPILE
 from note_rl.support.atomic_files import atomic_target
 from note_rl.support.programs import is_usable, programs_folder, remove_oldest
 
@@ -59,6 +61,7 @@ _DAMAGED = (RuntimeError, OSError, LookupError, zipfile.BadZipFile)
 _QUICKER_IN_TORCH = (aten.tanh.default,)  # 5 us for 16,384 numbers, by MKL; 25 us in inductor's loops
 
 
+_TOO_FEW = "compiling takes longer than it saves in the gradient steps to come; {} asks for it"
 NO_COMPILER = "no C++ compiler is installed (g++, clang++ or the one named by CXX)"
 
 
@@ -71,7 +74,7 @@ def why_not_compiled(recording: Recording, num_gradient_steps: float, device: to
     if device.type != "cpu":
         return f"parameters are on {device.type}, and compiling pays on a CPU only"
     if _NUM_RUNS * saved_s < needed_s or (saved_s < needed_s and not _keeps_programs(os.environ.get(VARIABLE, ""))):
-        return "compiling takes longer than it saves in the gradient steps to come; jit_compile=True asks for it"
+        return str(Sentence(_TOO_FEW, JIT_COMPILE.at(True)))
     return "" if has_compiler() else NO_COMPILER
 
 

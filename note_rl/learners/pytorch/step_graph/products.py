@@ -18,6 +18,7 @@ from torch import Tensor, fx
 from note_rl.errors import SettingsError
 from note_rl.learners.pytorch.step_graph.nodes import MATRIX_PRODUCTS, work
 from note_rl.learners.pytorch.torch_internals import linear_by_onednn
+from note_rl.settings.switch_names import MATMUL
 
 _log = logging.getLogger(__name__)
 
@@ -43,13 +44,13 @@ def library(wanted: str, device: torch.device) -> str:
         return MKL
     reason = _without_onednn()
     if wanted == ONEDNN and reason:
-        raise SettingsError(f"matmul={ONEDNN}: {reason}; use matmul=auto or matmul={MKL}")
+        raise SettingsError("{}: {}; use {} or {}", MATMUL.at(ONEDNN), reason, MATMUL.at("auto"), MATMUL.at(MKL))
     if wanted == ONEDNN:
         return ONEDNN
     if not _is_amd_with_avx512():
         return MKL
     if reason:
-        _log.warning("matmul=auto: %s, so that MKL multiplies", reason)
+        _log.warning("%s: %s, so that MKL multiplies", MATMUL.at("auto"), reason)
     return MKL if reason else ONEDNN
 
 
@@ -67,7 +68,9 @@ def _without_onednn() -> str:
     exact = x.double() @ weight.double().t()
     largest_error = float((found.double() - exact).abs().max() / exact.abs().max())
     if not largest_error <= _LARGEST_ERROR:
-        return f"oneDNN's product is off by {largest_error:.1e}, more than single precision ({_LARGEST_ERROR:.0e})"
+        return (
+            f"oneDNN's product has an error of {largest_error:.1e}, more than single precision ({_LARGEST_ERROR:.0e})"
+        )
     return ""
 
 

@@ -43,7 +43,7 @@ class Includes:
         return all(adam.is_there(slots) and slots.alike is not None for adam, slots in self.optimizers)
 
     def count(self) -> None:
-        """Hears that the step counts as one: its losses were finite, or nobody asks."""
+        """Notes that the step counts: its losses were finite, or were not checked."""
         for adam, slots in self.optimizers:
             adam.count(slots)
 

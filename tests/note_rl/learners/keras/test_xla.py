@@ -142,7 +142,7 @@ def test_an_agent_that_sees_pictures_is_trained_without_xla_and_it_is_said_once(
     assert learner.num_traces == 2
     said = [record.message for record in caplog.records if "XLA" in record.message]
     assert len(said) == 1
-    assert "jit_compile='auto': DQN is trained without XLA" in said[0]
+    assert "jit_compile=auto: DQN is trained without XLA" in said[0]
     assert "Conv2DBackpropFilter" in said[0]
     assert "jit_compile=True" in said[0]
 

@@ -154,7 +154,7 @@ _SETTINGS = {
     "parallel": None,
     "name": None,
     "retries": None,  # how often a job that crashed is started again
-    "max_failures": None,  # so many failures in a row end the sweep
+    "max_failures": None,  # failures in a row that end the sweep
     "threads": None,  # of each job
     "isolation": None,
     "gpus": "auto",  # dealt out, one to each job; null: every job sees all that there are
