@@ -290,7 +290,7 @@ def interval(values: Sequence[float]) -> str:
 
 
 def seeds_of(repetitions: str) -> range:
-    """The seeds of studies: so many, or from one to another."""
+    """The seeds of studies: this number of them, or those from one to another."""
     first, _, last = repetitions.rpartition("-")
     return range(int(first), int(last) + 1) if first else range(int(last))
 

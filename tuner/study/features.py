@@ -116,7 +116,7 @@ class InStudy:
         undecided: What the storage keeps of a choice by key, as it is while more trials may bring another.
         unpruned: Why no run of a study is pruned, as a sentence, given what the storage keeps as its definition; empty:
             runs may be.
-        judge: Who ends runs of the screening stage early in place of Optuna's pruner, given who is told notes.
+        judge: Who ends runs of the screening stage early in place of Optuna's pruner, given what is called with notes.
         why_pruned: What was decided about that in a study, as a sentence; empty: nothing.
         used_where: When a rung is used, as the plan has it, behind "of a run, used"; empty: as Optuna's pruners are.
         best_jobs: The best of the good jobs of a sweep by number, given the losses of each; none: the first by losses.

@@ -65,7 +65,7 @@ def _seen(study: optuna.Study, *where: object) -> dict[str, object]:
 
 
 def _before_end(definition: StudyDefinition, study: optuna.Study, trial: FrozenTrial) -> None:
-    """Tells Optuna how far the trial is from each limit, unless it was told already, before a controller died.
+    """Sets how far the trial is from each limit, unless a controller that died has set it already.
 
     Of a run that failed or was pruned, what it has not shown counts as at the limit: its score keeps samplers away.
     """

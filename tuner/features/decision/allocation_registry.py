@@ -48,7 +48,7 @@ class AllocationRegistry(SeedRegistry):
 
 
 def _runs_before(study: optuna.Study, num_screened: int) -> int:
-    """How many runs there were when first so many configurations were screened; kept from then on."""
+    """How many runs there were when this number of configurations was first reached; kept from then on."""
     kept = dict(RUNS_BEFORE.read(study.user_attrs.get(RUNS_BEFORE.key_kept, {})))
     if (key := str(num_screened)) not in kept:
         kept[key] = len(study.get_trials(deepcopy=False))

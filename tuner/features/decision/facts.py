@@ -33,4 +33,4 @@ DECISION: Final = Fact[str]("decision", "", str)
 """What chose the winner, as it is typed; empty: the scores on the seeds of confirmation."""
 
 RUNS_BEFORE: Final = Fact[Mapping[str, int]]("runs_before", {}, Mapping[str, int], stage=CONFIRM)
-"""How many runs had been handed out when first so many configurations, by number, were there to choose from."""
+"""By number of configurations to choose from: how many runs had been handed out when it was first reached."""

@@ -1,4 +1,4 @@
-"""What is told of a winner that more than the scores of confirmation has chosen."""
+"""What is said of a winner that more than the scores of confirmation has chosen."""
 
 from collections.abc import Iterator
 

@@ -8,7 +8,7 @@ from tuner.errors import UserError
 from tuner.results.protocol import StudySettings
 
 _INSTEAD: Final = {
-    "pruner": "leave it out, and runs end that others are ahead of in all objectives, or turn that off by pruner=none",
+    "pruner": "leave it out, and runs end that others are ahead of in all objectives, or choose pruner=none",
     "study.num_race_seeds": "leave it out",
     "study.baselines": "leave it out",
 }

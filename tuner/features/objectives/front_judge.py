@@ -25,13 +25,13 @@ from tuner.trial.messages import JsonDict, Verdict
 class FrontJudge:
     """Answers the reports of screening runs.
 
-    A run is compared with complete ones only. Optuna is told no value of a run that ends here: it has none of some
+    A run is compared with complete ones only. Optuna gets no value of a run that ends here: it has none of some
     objectives.
 
     Args:
         definition: The study.
         study: Optuna's, of the screening stage.
-        note: Told where runs may be pruned, once that is known.
+        note: Called with where runs may be pruned, once that is known.
     """
 
     def __init__(self, definition: StudyDefinition, study: optuna.Study, note: Callable[[str], object]) -> None:

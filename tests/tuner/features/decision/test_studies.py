@@ -1,4 +1,4 @@
-"""Studies whose winner is chosen by all runs, or by a model of them: what is run, chosen, told and refused."""
+"""Studies whose winner is chosen by all runs, or by a model of them: what is run, chosen, said and refused."""
 
 import re
 from collections import Counter, defaultdict
@@ -183,7 +183,7 @@ def test_a_study_begun_with_another_decision_is_refused(tmp_path: Path) -> None:
         run_study(tmp_path, **small, decision=DECISIONS["all_runs"])
 
 
-# What is chosen and told
+# What is chosen and said
 
 
 def test_the_winner_has_the_highest_posterior_mean_and_that_is_its_tuning_score(whole: StudySummary) -> None:
