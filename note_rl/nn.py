@@ -16,4 +16,7 @@ __all__ = ["RL", "Callback", "LambdaCallback", "RL_pytorch", "restore_param"]
 def __getattr__(name: str) -> Any:
     if name in ("RL", "RL_pytorch"):  # whose framework is imported with them
         return getattr(note_rl, name)
-    raise AttributeError(f"module 'note_rl.nn' has no attribute {name!r}")
+    raise AttributeError(
+        f"module 'note_rl.nn' has no attribute {name!r}: networks are made of keras.Model and keras.layers, or of "
+        "torch.nn.Module"
+    )

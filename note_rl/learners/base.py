@@ -235,8 +235,8 @@ def parameter_groups(param: Any) -> list[list[Any]]:
     entries = list(param) if isinstance(param, Iterable) else [param]
     if not entries:
         raise AgentContractError(
-            "agent.param is empty: it must hold the trainable parameters (net.parameters() gives them only once, so "
-            "make it a list)"
+            "agent.param is empty: it must hold the trainable parameters. In PyTorch net.parameters() gives them only "
+            "once, so make it a list; a network of Keras has none until it is called, as in self.net(tf.zeros((1, 4)))"
         )
     several = isinstance(entries[0], (list, tuple))
     groups = [list(group) for group in entries] if several else [entries]

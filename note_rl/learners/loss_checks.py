@@ -15,6 +15,7 @@ import numpy as np
 
 from note_rl.errors import AgentContractError
 from note_rl.learners.declarations import BATCH_ATTRIBUTES, updates_itself
+from note_rl.learners.priorities import MixedSamplesError
 from note_rl.learners.python_objects import iterator_named_by
 from note_rl.types import BEHAVIOUR, Array, FloatArray
 
@@ -69,7 +70,8 @@ class SamplesApart:
         """Refuses a loss in which samples influence each other; see `coupling`.
 
         One whose only mistake is that it takes r and d for [B, 1], found before the first gradient step, gets them so
-        from then on, which is said once. The manuals' chapter on building an agent has such a loss.
+        from then on, which is said once. The manuals' chapter on building an agent has such a loss. TD errors [B, B]
+        that it hands to prioritized replay show the same mistake.
 
         Args:
             gradients_of: See `coupling`.
@@ -79,7 +81,7 @@ class SamplesApart:
         Raises:
             AgentContractError: Naming the usual cause and the way out.
         """
-        found = coupling(gradients_of, columns)
+        found = _mixture(gradients_of, columns)
         if found is None:
             return
         late = self._num_gradient_steps or self._losses.as_columns
@@ -116,6 +118,14 @@ def _place_of_loss(kind: Any) -> str:
     code = getattr(inspect.unwrap(kind.__call__), "__code__", None)  # None: it is written in another language
     place = "" if code is None else f" ({Path(code.co_filename).name}, line {code.co_firstlineno})"
     return f"{kind.__name__}.__call__{place}"
+
+
+def _mixture(gradients_of: Gradients, columns: Mapping[str, Array]) -> str | None:
+    """Says how samples influence each other in a loss, or in the TD errors that it hands over; None: they do not."""
+    try:
+        return coupling(gradients_of, columns)
+    except MixedSamplesError as error:
+        return str(error)
 
 
 def _agree_on_one(gradients_of: Gradients, losses: GivesColumns, columns: Mapping[str, Array]) -> bool:

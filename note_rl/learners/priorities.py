@@ -5,6 +5,10 @@ from typing import Any
 from note_rl.errors import AgentContractError
 
 
+class MixedSamplesError(AgentContractError):
+    """Errors or ratios [B, B], where values of shape [B, 1] met values of shape [B]."""
+
+
 class PrioritizedReplay:
     """`agent.prioritized_replay`: inside `__call__`, `self.prioritized_replay.update(TD)` hands the errors over.
 
@@ -25,7 +29,8 @@ class PrioritizedReplay:
             ratio: Probability ratios of new to old policy, for prioritized PPO. Tensor [B] or [B, 1].
 
         Raises:
-            AgentContractError: Called outside `__call__`, twice in one loss, or with another shape.
+            AgentContractError: Called outside `__call__`, twice in one loss, or with another shape; as a
+                `MixedSamplesError` with the shape [B, B].
         """
         if self._batch_size is None:
             raise AgentContractError(
@@ -58,7 +63,10 @@ def _per_sample(name: str, values: Any, batch_size: int) -> Any:
         return values
     if shape == (batch_size, 1):
         return values[:, 0]
-    hint = ": values of shape [B, 1] met values of shape [B] somewhere" if shape == (batch_size, batch_size) else ""
-    raise AgentContractError(
-        f"prioritized_replay.update() needs one {name} per sample, [{batch_size}]; it got the shape {list(shape)}{hint}"
-    )
+    said = f"prioritized_replay.update() needs one {name} per sample, [{batch_size}]; it got the shape {list(shape)}"
+    if shape == (batch_size, batch_size):
+        raise MixedSamplesError(
+            f"{said}: r and d have the shape [B], and Q-values of shape [B, 1] broadcast against them to [B, B]; drop "
+            "the last axis first (q[:, 0])"
+        )
+    raise AgentContractError(said)

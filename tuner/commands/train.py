@@ -21,7 +21,7 @@ from tuner.results.number_format import format_mean, format_number, format_secon
 from tuner.results.objective import Mixed
 from tuner.runs import run_folders as runs
 from tuner.runs.adaptation_log import describe_adaptation
-from tuner.runs.build import build_distributed, build_run, build_trackers, check_trackers
+from tuner.runs.build import build_distributed, build_run, build_trackers, check_trackers, find_function
 from tuner.runs.checkpoints import about_best, take_weights
 from tuner.runs.config_checks import resolve
 from tuner.runs.devices import check_devices
@@ -73,10 +73,14 @@ def _following_role(resolved: JsonDict) -> Role | None:
 def check_fit(config: DictConfig) -> None:
     """Builds a new run and lets its agent act once: what does not fit is refused before the run begins.
 
+    Of a function in the place of an agent, the module is imported.
+
     Raises:
         UserError, note_rl.errors.NoteRLError: What `build_run` and `BuiltRun.try_out` refuse.
     """
-    if config.resume is None and config.get("backend") is not None:
+    if config.resume is None and config.get("backend") is None:
+        find_function(resolve(config)["agent"])
+    elif config.resume is None:
         run = RunConfig.from_json(resolve(config))
         if run.strategy.get("strategy") in FIRST_OF_ALL:
             return

@@ -319,6 +319,16 @@ def build_node(path: str, node: Mapping[str, Any]) -> Any:
     return _build(path, node)
 
 
+def find_function(node: Mapping[str, Any]) -> functools.partial[object]:
+    """The function, or class, that stands in the place of an agent, with its arguments, which are not looked at yet.
+
+    Raises:
+        UserError: There is no such thing.
+    """
+    found: functools.partial[object] = _build("agent", {**node, "_partial_": True})
+    return found
+
+
 def build_function(node: Mapping[str, Any]) -> Callable[..., object]:
     """The function that stands in the place of an agent, its arguments filled in.
 
@@ -327,7 +337,7 @@ def build_function(node: Mapping[str, Any]) -> Callable[..., object]:
     Raises:
         UserError: There is no such thing, or it cannot be called.
     """
-    function = _build("agent", {**node, "_partial_": True})
+    function = find_function(node)
     made: Callable[..., object] = _build("agent", node) if isinstance(function.func, type) else function
     if not callable(made):
         raise UserError(f"agent._target_={node['_target_']}: its objects cannot be called; name a function")

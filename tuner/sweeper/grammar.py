@@ -27,7 +27,7 @@ from hydra.errors import OverrideParseException
 
 from tuner.config.overrides import to_hydra
 from tuner.errors import UserError
-from tuner.study.space.coordinates import Bounds, Choices, Plain, label_of
+from tuner.study.space.coordinates import Bounds, Choices, Plain, taken_for_the_same
 from tuner.study.space.space import Parameter, Space
 from tuner.support.passwords import without_password
 
@@ -201,10 +201,11 @@ def _choices(line: str, sweep: ChoiceSweep) -> Choices:
             raise UserError(f"{line}: a sweep inside of a choice is not supported; list the values")
     if any(isinstance(value, float) and math.isnan(value) for value in values):
         raise UserError(f"{line}: nan is equal to nothing, itself included, so it cannot be a choice; leave it out")
-    labels = [label_of(value) for value in values]
-    for index, label in enumerate(labels):
-        if label in labels[:index]:
-            raise UserError(f"{line}: the choice {to_hydra(values[index])} is there twice")
+    same = taken_for_the_same(values)
+    if same is not None:
+        first, second = map(to_hydra, same)
+        which = "" if first == second else f", as a sampler does not tell {first} from {second}"
+        raise UserError(f"{line}: the choice {second} is there twice{which}; leave one out")
     return Choices(tuple(values))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from gymnasium import Space
 
 from note_rl.learners.captured_values import ABSENT, PLAIN, SameObject
-from note_rl.learners.keras.environment_reads import is_environment
+from note_rl.learners.kept_contents import is_environment
 from note_rl.learners.keras.holders import Holder, holder_of, is_of_a_library
 
 _MOST_HOLDERS = 2000

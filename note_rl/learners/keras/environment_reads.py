@@ -8,14 +8,9 @@ import numpy as np
 from gymnasium import spaces
 
 from note_rl.learners.captured_values import ABSENT, PLAIN
+from note_rl.learners.kept_contents import contents_kept, wrapped_in
 
 _GENERATORS = (np.random.Generator, np.random.RandomState)
-
-
-def is_environment(value: Any) -> bool:
-    """Whether this is an environment, of whatever package, rather than what makes one."""
-    steps = hasattr(type(value), "reset") and hasattr(type(value), "step")
-    return steps and not isinstance(value, type) and hasattr(value, "__dict__")
 
 
 @dataclass
@@ -33,8 +28,8 @@ class ReadEnvironment:
     names: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        """Keeps what it holds."""
-        self._before = dict(vars(self.env))
+        """Keeps what it holds, and what is held by that."""
+        self._put_back = list(contents_kept([vars(self.env)]))
 
     def note(self, names: Collection[str]) -> None:
         """Notes that attributes were read."""
@@ -52,22 +47,13 @@ class ReadEnvironment:
 
     def put_back(self) -> None:
         """Has it hold what it held."""
-        vars(self.env).clear()
-        vars(self.env).update(self._before)
+        for one in self._put_back:
+            one()
 
 
 def with_wrapped(env: Any, title: str) -> Iterator[ReadEnvironment]:
     """Yields an environment with those that it wraps or steps together."""
-    waiting, seen = [(title, env)], set()
-    while waiting:
-        title, one = waiting.pop()
-        if id(one) not in seen and is_environment(one):
-            seen.add(id(one))
-            yield ReadEnvironment(one, title)
-            several = vars(one).get("envs", ())
-            waiting.append((f"{title}.env", vars(one).get("env")))
-            if isinstance(several, list | tuple):
-                waiting += [(f"{title}.envs[{index}]", inner) for index, inner in enumerate(several)]
+    return (ReadEnvironment(one, where) for where, one in wrapped_in(env, title))
 
 
 def generators_of(space: Any) -> list[Any]:

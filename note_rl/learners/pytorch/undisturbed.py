@@ -1,9 +1,7 @@
 """Evaluating losses without leaving a trace: whatever that changes is put back."""
 
 import random
-import types
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -12,13 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from note_rl.learners.kept_contents import PutBack, contents_kept, environment_kept, is_environment
 from note_rl.learners.pytorch.modes import networks_of
 from note_rl.learners.pytorch.tensors import named_tensors
 
 _KEPT = (int, float, bool, str, type(None), Tensor)
-_HOLDERS = (dict, set, list, tuple, deque, np.ndarray, types.SimpleNamespace)
 _OF_EVERY_LAYER = frozenset(vars(nn.Module()))
-_LARGEST = 100_000  # numbers in an array that is copied
 
 
 @contextmanager
@@ -53,55 +50,22 @@ def undisturbed(agent: Any, device: torch.device, among: Sequence[Tensor] | None
                     changed.append(tensor)
 
 
-def _contents_of(agent: Any) -> Iterator[Callable[[], object]]:
-    """Yields what puts back what can change within an agent and its layers, but for objects of their own kinds."""
-    waiting = [value for name, value in vars(agent).items() if name not in agent._bookkeeping]
+def _contents_of(agent: Any) -> Iterator[PutBack]:
+    """Yields what puts back what can change within an agent, its layers and environments, but for their own objects."""
+    values = [value for name, value in vars(agent).items() if name not in agent._bookkeeping]
     for layer in _layers_of(agent):
-        waiting += [value for name, value in vars(layer).items() if name not in _OF_EVERY_LAYER]
-    seen: set[int] = set()
-    while waiting:
-        value = waiting.pop()
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        if isinstance(value, types.SimpleNamespace):
-            waiting.append(vars(value))
-        elif isinstance(value, dict):
-            waiting += [item for item in value.values() if isinstance(item, _HOLDERS)]
-        elif isinstance(value, (list, tuple)):
-            waiting += [item for item in value if isinstance(item, _HOLDERS)]
-        yield from _content_of(value)
+        values += [value for name, value in vars(layer).items() if name not in _OF_EVERY_LAYER]
+    return contents_kept(values, _of_generator_or_environment)
 
 
-def _content_of(value: Any) -> Iterator[Callable[[], object]]:
-    """Yields what puts back one of them."""
-    if isinstance(value, (dict, set)):
-        yield _filling(value, value.update, value.copy())
-    elif isinstance(value, (list, deque)):
-        yield _filling(value, value.extend, value.copy())
-    elif isinstance(value, np.ndarray) and value.size <= _LARGEST and value.flags.writeable:
-        yield partial(np.copyto, value, value.copy())
-    elif isinstance(value, np.random.Generator):
-        yield partial(setattr, value.bit_generator, "state", value.bit_generator.state)
-    elif isinstance(value, np.random.BitGenerator):
-        yield partial(setattr, value, "state", value.state)
-    elif isinstance(value, np.random.RandomState):
-        yield partial(value.set_state, value.get_state(legacy=False))
-    elif isinstance(value, torch.Generator):
+def _of_generator_or_environment(value: Any) -> Iterator[PutBack]:
+    if isinstance(value, torch.Generator):
         yield partial(value.set_state, value.get_state())
-    elif isinstance(value, random.Random):
-        yield partial(value.setstate, value.getstate())
+    elif is_environment(value):
+        yield from environment_kept(value)
 
 
-def _filling(value: Any, fill: Callable[[Any], None], content: Any) -> Callable[[], object]:
-    def put_back() -> None:
-        value.clear()
-        fill(content)
-
-    return put_back
-
-
-def _numbers_of_layers(agent: Any) -> Iterator[Callable[[], object]]:
+def _numbers_of_layers(agent: Any) -> Iterator[PutBack]:
     """Yields what puts back the numbers and words of layers, and which tensors are among their attributes."""
     for layer in _layers_of(agent):
         state = vars(layer)
@@ -112,7 +76,7 @@ def _layers_of(agent: Any) -> Iterable[nn.Module]:
     return {id(layer): layer for network in networks_of(agent) for layer in network.modules()}.values()
 
 
-def _random_state() -> Iterator[Callable[[], object]]:
+def _random_state() -> Iterator[PutBack]:
     """Yields what puts back the random numbers of NumPy and Python that everybody shares."""
     of_numpy, of_python = np.random.get_state(legacy=False), random.getstate()  # noqa: NPY002 (others draw from it)
     yield partial(np.random.set_state, of_numpy)

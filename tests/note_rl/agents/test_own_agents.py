@@ -136,6 +136,15 @@ def test_param_holds_weights(framework):
             train(framework, agent, optimizer)
 
 
+def test_a_network_that_was_not_called_has_no_weights():
+    import keras
+
+    agent = own_agent(next(one.values[0] for one in frameworks() if one.id == "keras"))
+    agent.param = keras.Sequential([keras.layers.Dense(2)]).trainable_variables
+    with pytest.raises(AgentContractError, match=r"a network of Keras has none until it is called, as in self\.net\("):
+        _ = agent.learner
+
+
 @BOTH
 def test_weights_that_no_attribute_holds_are_refused(framework):
     agent = own_agent(framework)

@@ -4,7 +4,9 @@ In both frameworks.
 """
 
 import logging
+from collections import deque
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from note_rl.types import Sample
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.networks import running_statistics, with_layers
 from tests.note_rl.samples import agent_with, part_of, ready, sample
+from tests.note_rl.small_environments import Counting
 
 pytestmark = [pytest.mark.parametrize("framework", frameworks()), pytest.mark.usefixtures("eager_updates")]
 
@@ -193,6 +196,31 @@ def test_the_check_leaves_no_trace(framework):
         assert framework.array(agent.total)[0] == 3.0
         results.append((losses.tolist(), agent.calls))
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_what_a_loss_changes_in_an_environment_while_it_is_checked_is_put_back(framework, several):
+    """Attributes, and what is deep within them, of the environment within a wrapper, or of the second of two."""
+
+    def loss(self, s, r, d):
+        env = (self.env[1] if several else self.env).unwrapped
+        env.calls += 1
+        env.levels[0]["seen"].append(env.calls)
+        env.total += 1.0
+        env.np_random.random()
+        return ((s @ self.w)[:, 0] - r) ** 2
+
+    results = []
+    for couples in (False, True):  # True: no check
+        env = Counting()
+        env.reset(seed=3)
+        env.calls, env.levels, env.total = 0, [{"seen": deque([0])}], np.zeros(2)
+        wrapped = gymnasium.wrappers.TimeLimit(env, 5)
+        agent = agent_with(framework, loss, couples_samples=couples, env=[Counting(), wrapped] if several else wrapped)
+        ready(framework, agent).update(sample(3), {})
+        results.append((env.calls, list(env.levels[0]["seen"]), env.total.tolist(), env.np_random.random()))
+    assert results[0] == results[1]
+    assert results[0][:3] == (3, [0, 1, 2, 3], [3.0, 3.0])
 
 
 def seeded_numbers(framework):

@@ -1,5 +1,7 @@
 """What a loss hands to prioritized replay comes out of the update block, in both frameworks."""
 
+import logging
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,35 @@ def test_new_hyperparameters_are_used_without_compiling_again(framework):
     np.testing.assert_allclose(errors[1], 2 * errors[0], rtol=1e-6)
     np.testing.assert_allclose(errors[2], 0.5 * errors[0], rtol=1e-6)
     assert learner.num_traces == (0 if framework.package == "pytorch" else 1)  # three steps are not worth recording
+
+
+def test_errors_of_columns_are_read_as_the_loss_is(framework, caplog):
+    """V(s) [B, 1] against r [B]: both the loss and what is handed over are meant for r as [B, 1]."""
+
+    def loss(self, s, r, d):
+        td = r - s @ self.w  # [B, B] if r is [B]
+        self.prioritized_replay.update(td)
+        return framework.mean(td * td)
+
+    batch = sample(1, 6)
+    agent = agent_with(framework, loss)
+    with caplog.at_level(logging.WARNING):
+        update = ready(framework, agent, framework.optimizers.sgd(agent.param, 0.0)).update(batch, {})
+    expected = batch.reward[0] - batch.obs[0] @ np.array([1.0, 2.0], np.float32)
+    np.testing.assert_allclose(update.td_error[0], expected, rtol=1e-5)
+    assert update.loss[0, 0] == pytest.approx(np.square(expected).mean(), rel=1e-5)
+    assert len([one for one in caplog.records if "It is given r and d as [B, 1]" in one.getMessage()]) == 1
+
+
+def test_errors_of_columns_beside_a_right_loss_are_refused(framework):
+    def loss(self, s, r, d):
+        self.prioritized_replay.update(r - s @ self.w)
+        return (r - (s @ self.w)[:, 0]) ** 2
+
+    with pytest.raises(
+        AgentContractError, match=r"needs one TD per sample, \[4\]; it got the shape \[4, 4\].*q\[:, 0\]"
+    ):
+        ready(framework, agent_with(framework, loss)).update(sample(2), {})
 
 
 def test_outside_a_loss_it_is_refused(framework):

@@ -48,6 +48,12 @@ def test_there_are_import_lines() -> None:
     assert len(import_lines()) == 7
 
 
+def test_networks_of_note_are_named_as_those_of_a_framework() -> None:
+    nn = importlib.import_module("note_rl.nn")
+    with pytest.raises(AttributeError, match=r"no attribute 'Model': networks are made of keras\.Model"):
+        _ = nn.Model
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_both_frameworks_take_the_same(path: str) -> None:
     one, other = (inspect.signature(agent_class(case.values[0], path)) for case in frameworks())

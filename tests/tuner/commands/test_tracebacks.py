@@ -133,6 +133,7 @@ def test_a_module_that_fails_while_it_is_imported_is_shown(tuner: CommandLine) -
     assert lines[0] == "The error comes from your own code, failing.py line 5:"
     assert lines[-1] == "NameError: name 'missing' is not defined"
     assert len(lines) <= 6
+    assert not (tuner.folder / "mine").exists()
 
 
 def test_what_a_module_imports_is_named_if_it_is_not_there(tuner: CommandLine) -> None:
@@ -140,6 +141,7 @@ def test_what_a_module_imports_is_named_if_it_is_not_there(tuner: CommandLine) -
     answer = tuner("train", "agent=function", "tracker=jsonl", "agent._target_=importing.f", "hydra.run.dir=mine")
     said = "agent._target_=importing.f cannot be imported: No module named 'not_there_at_all'"
     assert answer.errors.strip() == f"tuner train: {said}"
+    assert not (tuner.folder / "mine").exists()
 
 
 class Lacking(gymnasium.Env[Any, Any]):

@@ -12,14 +12,14 @@ import optuna
 import pytest
 from optuna.storages.journal import JournalFileBackend
 
-from tests.tuner.studies import FakeExecutor, journal, run_study
+from tests.tuner.studies import CONFIG, FakeExecutor, journal, run_study
 from tuner.errors import UserError
 from tuner.results.objective import make_metric, make_others
 from tuner.results.records import RunRecord
 from tuner.study import StudyStore, summarise
 from tuner.study.score_checks import check_scores
-from tuner.study.storage.soundness import _is_drawn
 from tuner.study.storage.trial_records import read_records
+from tuner.study.storage.value_checks import _is_drawn
 from tuner.trial.messages import JsonDict, Outcome
 
 CURVE = ((0.5, 10.0), (1.0, 30.0))  # mixed: half its mean height, 20, and half its end, 30
@@ -75,8 +75,13 @@ def test_a_score_changed_in_the_storage_reaches_no_verdict(
         summarise(store, "study", tmp_path)
 
 
-def edited(folder: Path, stage: str, key: str, edit: Callable[[JsonDict], object]) -> None:
+def edited(folder: Path, stage: str, key: str, edit: Callable[[Any], object]) -> None:
     """Changes what stands under a key beside the first trial of a stage."""
+    replaced(folder, stage, key, lambda value: {key: edit(value)})
+
+
+def replaced(folder: Path, stage: str, key: str, others: Callable[[Any], JsonDict]) -> None:
+    """Puts other attributes in the place of one of the first trial of a stage."""
     path = folder / "studies.journal"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     studies = [line["study_name"] for line in lines if line["op_code"] == 0]
@@ -84,8 +89,12 @@ def edited(folder: Path, stage: str, key: str, edit: Callable[[JsonDict], object
     number = [line["study_id"] for line in trials].index(studies.index(stage))
     later = [line["user_attr"] for line in lines if line.get("trial_id") == number and "user_attr" in line]
     (kept,) = [one for one in (trials[number].get("user_attrs", {}), *later) if key in one]
-    kept[key] = edit(kept[key])
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    kept.update(others(kept.pop(key)))
+    apart = []  # a line holds one attribute
+    for line in lines:
+        several = line.get("user_attr")
+        apart += [line] if several is None else [{**line, "user_attr": {name: one}} for name, one in several.items()]
+    path.write_text("".join(json.dumps(line) + "\n" for line in apart))
 
 
 @pytest.mark.parametrize(
@@ -109,6 +118,59 @@ def test_a_value_changed_in_the_storage_is_shown_to_nobody(
         summarise(store, "study", tmp_path)
     edited(tmp_path, stage, key, edit)
     with StudyStore(journal(tmp_path)) as store, pytest.raises(UserError, match=f"changed by hand.*{said}"):
+        summarise(store, "study", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("stage", "key", "others", "said"),
+    [
+        ("study", "agent.gamma", {}, "trial 0: agent.gamma is missing"),
+        ("study", "outcome", {}, "trial 0: outcome is missing"),
+        (
+            "study",
+            "outcome",
+            {"outcome": "complete", "agent.kind": "other"},
+            "agent.kind was added, and would be taken",
+        ),
+        ("study/test", "agent.gamma", {}, "trial 0: agent.gamma is missing"),
+        ("study/test", "configuration", {"configuration": "a", "agent.kind": "b"}, "trial 0: agent.kind was added"),
+    ],
+)
+def test_attributes_removed_or_added_are_noticed(
+    tmp_path: Path, stage: str, key: str, others: JsonDict, said: str
+) -> None:
+    run_study(tmp_path)
+    replaced(tmp_path, stage, key, lambda value: others)
+    with StudyStore(journal(tmp_path)) as store, pytest.raises(UserError, match=f"changed by hand.*{said}"):
+        summarise(store, "study", tmp_path)
+
+
+FOLLOWING: JsonDict = {
+    "buffer": {
+        "train_freq": {"low": 2, "high": 8, "transform": "power_of_two"},
+        "gradient_steps": {"low": 0.5, "high": 1.0, "of": "buffer.train_freq"},
+        "batch_size": {"low": 128, "high": 256, "at_most": "buffer.size"},
+    },
+    "agent": {
+        "kind": {"choices": ["plain", "double"]},
+        "gamma": {"low": 0.9, "high": 0.99, "when": {"agent.kind": "double"}},
+    },
+}
+
+
+def test_values_that_follow_others_are_compared_too(tmp_path: Path) -> None:
+    """A batch has at most 100 transitions, and at least 128 are drawn; half of train_freq or more are steps."""
+    config = {**CONFIG, "buffer": {**CONFIG["buffer"], "size": 100}}
+    summary = run_study(tmp_path, space=FOLLOWING, config=config)
+    assert {run.params["buffer.batch_size"] for run in summary.stage("screen")} == {100}
+    assert len({run.params.get("agent.gamma") is None for run in summary.stage("screen")}) == 2
+    with StudyStore(journal(tmp_path)) as store:
+        summarise(store, "study", tmp_path)
+    steps, frequency = (summary.runs[0].params[f"buffer.{name}"] for name in ("gradient_steps", "train_freq"))
+    assert frequency / 2 <= steps <= frequency
+    edited(tmp_path, "study", "buffer.gradient_steps", lambda value: value + 1)
+    said = f"buffer.gradient_steps is {steps + 1}, and {steps} was drawn"
+    with StudyStore(journal(tmp_path)) as store, pytest.raises(UserError, match=said):
         summarise(store, "study", tmp_path)
 
 

@@ -86,6 +86,9 @@ def in_order(parameters: Sequence[P]) -> tuple[P, ...]:
 
 def is_active(parameter: Conditional, values: Mapping[str, object]) -> bool:
     """Whether a parameter is part of a trial in which the others have these values; one that is not there has none."""
-    return all(
-        path in values and label_of(values[path]) in map(label_of, wanted) for path, wanted in parameter.when.items()
-    )
+    return holds(parameter.when, values)
+
+
+def holds(when: Mapping[str, Sequence[object]], values: Mapping[str, object]) -> bool:
+    """Whether a condition is met where the parameters that are part of a trial have these values, or their labels."""
+    return all(path in values and label_of(values[path]) in map(label_of, wanted) for path, wanted in when.items())

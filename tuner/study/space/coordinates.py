@@ -7,9 +7,11 @@ the rollout.
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+from tuner.config.paths import get_path
 from tuner.results.records import Scalar
 
 
@@ -53,6 +55,25 @@ def as_number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{value!r} is not a number")
     return value
+
+
+def following(value: object, of: Sequence[str], at_most: Sequence[str], config: Mapping[str, Any]) -> object:
+    """What a value comes to that is a share of settings, or may not exceed them.
+
+    Args:
+        value: At the drawn point of its coordinate.
+        of: Config paths whose product it is a share of; the result is then a whole number >= 1.
+        at_most: Config paths whose product it may not exceed.
+        config: Holds both; KeyError if it does not.
+    """
+    if at_most:
+        value = min(as_number(value), product_of(config, at_most))
+    return max(1, round(as_number(value) * product_of(config, of))) if of else value
+
+
+def product_of(config: Mapping[str, Any], paths: Sequence[str]) -> float:
+    """The product of the numbers at these config paths; KeyError if there is none at one of them."""
+    return math.prod(as_number(get_path(config, path)) for path in paths)
 
 
 def _inside(value: float, interval: Bounds) -> float:
@@ -195,3 +216,12 @@ class Choices:
 def label_of(value: object) -> Scalar:
     """What stands for a value of a choice in a storage: itself if it is a scalar, else its JSON text."""
     return value if value is None or isinstance(value, bool | int | float | str) else json.dumps(value, sort_keys=True)
+
+
+def taken_for_the_same(values: Sequence[object]) -> tuple[object, object] | None:
+    """Returns the first two of some values that a storage does not tell apart, such as 1, 1.0 and True; None: none."""
+    labels = [label_of(value) for value in values]
+    for index, label in enumerate(labels):
+        if label in labels[:index]:
+            return values[labels.index(label)], values[index]
+    return None

@@ -14,7 +14,7 @@ from tuner.study.space.coordinates import (
     Plain,
     PowerOfTwo,
     exponent_of_two,
-    label_of,
+    taken_for_the_same,
 )
 
 _RANGE_KEYS = frozenset({"low", "high", "log", "step", "transform", "of", "at_most", "when"})
@@ -101,9 +101,11 @@ def _parse_choices(path: str, values: object) -> Choices:
     for value in values:
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"space.{path}.choices={values}: {value:g} is no value that a run can have; leave it out")
-    labels = [(type(label_of(value)), label_of(value)) for value in values]
-    if len(set(labels)) < len(labels):
-        raise UserError(f"space.{path}.choices={values} names a value twice")
+    same = taken_for_the_same(values)
+    if same is not None:
+        first, second = map(written, same)
+        which = f": a sampler does not tell {first} from {second}" if first != second else ""
+        raise UserError(f"space.{path}.choices={written(values)} names a value twice{which}; leave one out")
     return Choices(tuple(values))
 
 

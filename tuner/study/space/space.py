@@ -19,7 +19,6 @@ import copy
 import dataclasses
 import hashlib
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -29,7 +28,7 @@ from tuner.config.paths import flatten, get_path, set_path
 from tuner.errors import UserError
 from tuner.results.records import Scalar
 from tuner.study.space.conditions import check_conditions, in_order, is_active, parse_when
-from tuner.study.space.coordinates import Bounds, Coordinate, Plain, as_number
+from tuner.study.space.coordinates import Bounds, Coordinate, Plain, as_number, following, product_of
 from tuner.study.space.leaves import leaves_of, parse_coordinate
 from tuner.study.space.parameter_text import describe_values
 from tuner.support.names import did_you_mean
@@ -94,17 +93,14 @@ class Parameter:
 
     def value(self, drawn: Scalar, config: JsonDict) -> object:
         """The value to train with, in its own units; `config` holds the values it is a share of."""
-        value = self.coordinate.to_value(drawn)
-        if self.at_most:
-            value = min(as_number(value), _product(config, self.at_most))
-        return max(1, round(as_number(value) * _product(config, self.of))) if self.of else value
+        return following(self.coordinate.to_value(drawn), self.of, self.at_most, config)
 
     def drawn(self, config: JsonDict) -> Scalar:
         """The point of the coordinate that stands for the value in this config; ValueError if it is outside."""
         value = get_path(config, self.path)
         if self.of:
-            return self.coordinate.to_drawn(as_number(value) / _product(config, self.of))
-        if self.at_most and as_number(value) == _product(config, self.at_most):
+            return self.coordinate.to_drawn(as_number(value) / product_of(config, self.of))
+        if self.at_most and as_number(value) == product_of(config, self.at_most):
             return self._above(as_number(value))
         return self.coordinate.to_drawn(value)
 
@@ -290,10 +286,6 @@ class Space:
             elif before[path] != now[path]:
                 lines.append(f"{path} was searched over {_apart(before[path], now[path])}")
         return lines
-
-
-def _product(config: JsonDict, paths: tuple[str, ...]) -> float:
-    return math.prod(as_number(get_path(config, path)) for path in paths)
 
 
 def _apart(before: JsonDict, now: JsonDict) -> str:

@@ -6,10 +6,9 @@ said; later code may rely on it.
 
 import hashlib
 import json
-import math
 import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NotRequired, TypedDict
 
 import optuna
@@ -22,9 +21,8 @@ from tuner.errors import UserError
 from tuner.results.features import all_facts
 from tuner.results.records import Scalar
 from tuner.study.optuna_internals import SCHEMA_VERSION, TABLES
-from tuner.study.space.coordinates import label_of
-from tuner.study.space.parameter_text import value_at
 from tuner.study.storage.retries import cause_of, is_connection_lost
+from tuner.study.storage.value_checks import check_carried, check_shown
 from tuner.support.decoding import decode
 from tuner.support.names import is_folder_name
 from tuner.support.text_files import is_full, parse_json
@@ -225,9 +223,9 @@ def check_study(study: optuna.Study, address: str) -> None:
             with _named(f"trial {trial.number}"):
                 _check_trial(trial, run, len(directions), is_stage="/" in name)
                 if "/" in name:
-                    _check_shown(trial.user_attrs)
+                    check_shown(trial.user_attrs)
                 elif is_screened:
-                    _check_carried(trial, kept["definition"]["space"])
+                    check_carried(trial, kept["definition"])
     except ValueError as error:
         raise _damaged(f"study {name} in {address}", str(error)) from error
 
@@ -273,32 +271,3 @@ def _check_trial(trial: FrozenTrial, run: type[_Run], num_objectives: int, *, is
     drawn = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
     if is_stage and not {"candidate", "seed"} <= drawn.keys():
         raise UserError("candidate or seed is missing")
-
-
-def _check_carried(trial: FrozenTrial, space: Mapping[str, JsonDict]) -> None:
-    """Compares the values that stand beside a trial with what was drawn; a share is of what may stand elsewhere."""
-    for name, described in space.items():
-        path = described["path"]
-        if described.get("of") or name not in trial.params or path not in trial.user_attrs:
-            continue
-        kept, expected = trial.user_attrs[path], value_at(described, trial.params[name])
-        if not _is_drawn(kept, expected):
-            raise UserError(f"{path} is {label_of(kept)!r}, and {expected!r} was drawn")
-
-
-def _is_drawn(kept: Any, expected: Any) -> bool:
-    """Whether a value is what was drawn, as far as a storage tells: Optuna takes True for 1, and keys become texts."""
-    if isinstance(kept, int | float) and isinstance(expected, int | float):
-        with suppress(OverflowError):  # a whole number that no float holds
-            return math.isclose(kept, expected, rel_tol=1e-9)
-    if isinstance(expected, str) and not isinstance(kept, str | None):
-        with suppress(ValueError):
-            return bool(parse_json(expected) == kept)
-    return bool(kept == expected)
-
-
-def _check_shown(kept: JsonDict) -> None:
-    """Compares the values of a run of a later stage with those that stand beside it, for who looks into the storage."""
-    for path, value in kept["run"]["values"].items():
-        if kept.get(path, value) != value:
-            raise UserError(f"{path} is {kept[path]!r}, and the run has {value!r}")

@@ -34,7 +34,7 @@ LOGGED = "logged"
 START_ATTRIBUTE = "warm_start"
 """Of a screening trial: what the configuration is called that the search was started with."""
 
-_OWN_ATTRIBUTES = frozenset(
+OWN_ATTRIBUTES = frozenset(
     {
         *(*DESCENT, RUN_ATTRIBUTE),
         *(OUTCOME_ATTRIBUTE, ENDING_ATTRIBUTE, ATTEMPTS_ATTRIBUTE, START_ATTRIBUTE, PARTS_ATTRIBUTE),
@@ -65,14 +65,14 @@ def read_records(study: optuna.Study, stage: str, folder: Path, others: Sequence
 def carry_values(trial: optuna.Trial, values: JsonDict) -> None:
     """Writes values beside a trial's coordinates, but for one whose name would hide what we keep ourselves."""
     for path, value in values.items():
-        if path not in _OWN_ATTRIBUTES:
+        if path not in OWN_ATTRIBUTES:
             trial.set_user_attr(path, value)
 
 
 def carried_values(attributes: JsonDict) -> JsonDict:
     """The values of a trial by config path; those of later stages stand with its run."""
     known: JsonDict | None = attributes.get(RUN_ATTRIBUTE, {}).get("values")
-    return {path: attributes[path] for path in attributes if path not in _OWN_ATTRIBUTES} if known is None else known
+    return {path: attributes[path] for path in attributes if path not in OWN_ATTRIBUTES} if known is None else known
 
 
 def packed_curve(curve: Sequence[tuple[float, float]]) -> str:
