@@ -216,6 +216,7 @@ def test_conditions_on_tensors_may_be_written_as_python_has_them(converted):
         values = agent.action(sample.obs[0]).numpy()[np.arange(4), sample.action[0]]
         expected = (factor * (values.mean() - aim)) ** 2
         np.testing.assert_allclose(learner.update(sample, {}).loss, [[expected]], rtol=1e-5)
+        assert not learner._update.compilation.untraced
     assert converted
 
 
