@@ -1,7 +1,7 @@
 """Asking an agent for its losses of a minibatch; the same in both frameworks."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -41,6 +41,9 @@ class Arithmetic(Protocol):
 
     def can_be_learned(self, loss: Any) -> bool:
         """Whether a loss may have a gradient, as far as that can be said before asking for it."""
+
+    def answer(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Returns what a function of the agent answers, called as the framework has such code called."""
 
     def ones(self, num: int) -> Any:
         """Returns a tensor [num]."""
@@ -89,7 +92,7 @@ class Losses:
         if self._weighted:
             arguments.append(weights if weights is not None else self._arithmetic.ones(batch_size))
         with explaining_what_is_not_offered(self._agent):
-            returned = self._agent(*arguments)
+            returned = self._arithmetic.answer(self._agent, *arguments)
         losses = [self._mean(loss, weights, batch_size) for loss in self._tensors(returned)]
         self._each_its_own = len(losses) == self._num_groups > 1
         if len(losses) in (1, self._num_groups):

@@ -68,7 +68,7 @@ class OwnUpdate:
         replay.begin(len(batch))
         reports.begin()
         with _explaining_what_is_not_offered(batch):
-            returned = self._agent.update(batch, optimizers)
+            returned = self._arithmetic.answer(self._agent.update, batch, optimizers)
         td_error, ratio = replay.take()
         return self._checked(returned), HandedOver(td_error, ratio, reports.take())
 

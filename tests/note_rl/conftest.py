@@ -48,11 +48,18 @@ def _samples_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 _LOOKED_AT: set[type] = set()
 
 
-@pytest.fixture
-def eager_updates(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests of what losses are: Keras agents take their few steps untraced, unless the test is marked `xla`."""
-    if request.node.get_closest_marker("xla"):
-        return
+@pytest.fixture(autouse=True)
+def _untraced(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tracing an update takes as long as hundreds of its steps: Keras agents take theirs as they are written.
+
+    Tests marked `traced` or `xla` trace them, as for users, and so do the rooms whose subject that is.
+    """
+    if not any(map(request.node.get_closest_marker, ("traced", "xla"))):
+        take_untraced_steps(monkeypatch)
+
+
+def take_untraced_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has Keras agents call their updates instead of tracing them."""
     from note_rl.learners.keras.update import CompiledUpdate
 
     def untraced(self: CompiledUpdate, function: Callable[..., Any], *like: Any) -> Callable[..., Any]:
@@ -63,3 +70,22 @@ def eager_updates(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
         return update
 
     monkeypatch.setattr(CompiledUpdate, "_trace", untraced)
+
+
+@pytest.fixture
+def eager_updates(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for tests in rooms where updates are traced, unless they are marked `xla`."""
+    if not request.node.get_closest_marker("xla"):
+        take_untraced_steps(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def _traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs code of the tests' own is traced once, as built-in agents are.
+
+    The second trace looks for what is read from outside, and listening to that takes longest.
+    """
+    from note_rl.learners.keras.trace_constants import Constants, Everything
+
+    monkeypatch.setattr(Constants, "_runs_own_code", lambda self: False)
+    monkeypatch.setattr(Everything, "has_own_code", property(lambda self: False))

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from note_rl.errors import AgentContractError
 from note_rl.learners.adjustable import numbered
+from note_rl.learners.keras.tensorflow_internals import call_read
 from note_rl.learners.keras.variables import not_frozen
 from note_rl.learners.losses import NOT_IN_A_LOSS, Losses, without_gradient
 from note_rl.learners.peers import Alone, Peers
@@ -24,6 +25,10 @@ class TensorFlowArithmetic:
     def can_be_learned(self, loss: Any) -> bool:
         """Whether it may be; only asking for the gradient tells."""
         return True
+
+    def answer(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Returns what a function of the agent answers, whose source AutoGraph may have to read."""
+        return call_read(function, arguments)
 
     def ones(self, num: int) -> Any:
         """Returns a tensor [num]."""

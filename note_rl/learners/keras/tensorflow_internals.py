@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
+from tensorflow.python.autograph.core import ag_ctx
+from tensorflow.python.autograph.impl import api
 from tensorflow.python.eager import context, execute
 from tensorflow.python.framework import op_def_registry
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
@@ -57,6 +59,30 @@ def quick_call(function: Callable[..., Any]) -> Callable[..., Any]:
 def frozen(function: Any) -> Any:
     """A concrete function with its variables as constants. The public converter writes files of its own formats."""
     return convert_variables_to_constants_v2(function)
+
+
+def left_unread(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the function as one whose source AutoGraph does not read, though code that it calls may be read again.
+
+    The public `do_not_convert` holds for all that is called within, too.
+    """
+
+    def called(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    called.autograph_info__ = {}  # type: ignore[attr-defined]  # by which AutoGraph knows what is finished
+    return called
+
+
+def call_read(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    """Calls a function by AutoGraph, if that is at work where this is called; for what `left_unread` calls.
+
+    The public `to_graph` has no other way for code that cannot be read, and the errors of `tf.function` come wrapped.
+    """
+    now = ag_ctx.control_status_ctx()
+    if now.status is ag_ctx.Status.ENABLED:
+        return api.converted_call(function, tuple(arguments), None, options=now.options.call_options())
+    return function(*arguments)
 
 
 def next_number() -> int:

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from note_rl.errors import say_once
 from note_rl.errors.wording import Sentence
-from note_rl.learners.keras.tensorflow_internals import next_number, skip_numbers
+from note_rl.learners.keras.tensorflow_internals import left_unread, next_number, skip_numbers
 from note_rl.learners.step_way import StepWay, Way
 from note_rl.settings.switch_names import JIT_COMPILE
 from note_rl.support.xla_cache import clear_xla_cache
@@ -68,10 +68,12 @@ class Compilation:
         return self._traced(function, *arguments)
 
     def _traced(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        inner = left_unread(function)  # what is written here holds no `if` over tensors, and is long
+
         def named(*tensors: Any) -> Any:
             if self.uses_xla:
                 _begin_names_anew()
-            return function(*tensors)
+            return inner(*tensors)
 
         autograph = needs_autograph(self._owner)
         return tf.function(named, jit_compile=self.uses_xla, autograph=autograph).get_concrete_function(*arguments)
@@ -112,7 +114,8 @@ def _begin_names_anew() -> None:
 def needs_autograph(owner: type) -> bool:
     """Whether the methods of a class may hold an `if` or a `for` over tensors, which AutoGraph turns into operations.
 
-    Nothing that is written here does, and reading its source takes AutoGraph some three seconds in every process.
+    Nothing that is written here does, and reading its source takes AutoGraph some three seconds in every process. So it
+    reads the agent's methods alone, see `left_unread`, and of built-in agents nothing.
     """
     return not all(base.__module__.partition(".")[0] in ("note_rl", *_PLAIN) for base in owner.__mro__)
 

@@ -1,6 +1,7 @@
 """What losses are asked of torch tensors; see `note_rl.learners.losses`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,6 +20,10 @@ class TorchArithmetic:
     def can_be_learned(self, loss: Tensor) -> bool:
         """Whether it has a history that leads to parameters."""
         return loss.requires_grad
+
+    def answer(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Returns what a function of the agent answers."""
+        return function(*arguments)
 
     def ones(self, num: int) -> Tensor:
         """Returns a tensor [num]."""

@@ -50,6 +50,7 @@ def test_what_is_off_decides_nothing() -> None:
     assert not agent.decisions
 
 
+@pytest.mark.traced
 @pytest.mark.parametrize("framework", frameworks())
 def test_control_acts_where_it_says_and_never_traces_again(framework: Framework) -> None:
     parameters = {name: {} for name in ("learning_rate", "clip", "beta1", "beta2", "weight_decay")}

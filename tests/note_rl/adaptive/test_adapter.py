@@ -11,6 +11,7 @@ from tests.note_rl.adaptive.adapted_agents import QUICK, dqn, ppo
 from tests.note_rl.frameworks import Framework, frameworks
 
 
+@pytest.mark.traced
 @pytest.mark.parametrize("framework", frameworks())
 def test_batches_stay_on_their_ladder_and_each_is_compiled_once(framework: Framework) -> None:
     agent = ppo(framework, None, batch=16)

@@ -14,7 +14,6 @@ from note_rl.training.callbacks import LambdaCallback
 from tests.note_rl.adaptive.test_manual_adjusters import corridor, prioritized_ppo
 from tests.note_rl.frameworks import Framework, frameworks
 
-pytestmark = pytest.mark.usefixtures("eager_updates")
 BOUNDS = {"min": 16, "max": 256, "align": 8}
 
 

@@ -29,6 +29,7 @@ def test_the_noise_of_gradients_is_measured_less_often(
     assert len(agent.decisions) == 20
 
 
+@pytest.mark.traced
 @pytest.mark.parametrize("framework", frameworks())
 def test_noise_is_measured_without_a_trace(framework: Framework) -> None:
     told = {"signals": ["gradient_noise"], "parameters": {"batch_size": {}, "tau": {}}, "mode": "advise"}

@@ -20,7 +20,6 @@ MOVED_BY: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.slow_in_keras("schedule", "adaptation")
-@pytest.mark.usefixtures("eager_updates")
 @pytest.mark.parametrize("framework", frameworks())
 @pytest.mark.parametrize("moved_by", MOVED_BY)
 def test_the_users_optimizer_is_as_it_was_made_whatever_moves_its_rate(

@@ -12,7 +12,6 @@ from tests.note_rl.samples import ready, sample
 
 
 @pytest.mark.parametrize("framework", frameworks())
-@pytest.mark.usefixtures("eager_updates")
 def test_the_loss_is_how_unlikely_the_expert_s_actions_are(framework) -> None:
     given = sample(1, 8)
     agent = framework.agents.BC(2, 4, 2, entropy_coef=0.1)

@@ -13,7 +13,7 @@ from tests.note_rl.agents.continuous import CENTRE, HIGH, LOW, SCALE, Target, ma
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.small_environments import Counting
 
-pytestmark = [pytest.mark.parametrize("framework", frameworks()), pytest.mark.usefixtures("eager_updates")]
+pytestmark = pytest.mark.parametrize("framework", frameworks())
 
 
 def test_an_actor_stays_within_the_bounds_and_acts_in_numpy(framework):

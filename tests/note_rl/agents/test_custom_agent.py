@@ -22,7 +22,6 @@ def trained(framework, agent, rate=1e-3, callbacks=(), **budget):
     return agent.train(optimizer=optimizer, pool_network=False, callbacks=callbacks, p=0, **budget)
 
 
-@pytest.mark.usefixtures("eager_updates")
 def test_corrected_its_loss_is_that_of_double_dqn(framework):
     seed_everything(0)
     agent = dqn(framework.package)(state_dim=2, hidden_dim=8, action_dim=2)

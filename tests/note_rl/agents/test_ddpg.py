@@ -6,7 +6,7 @@ import pytest
 from tests.note_rl.agents.continuous import actor, columns, losses, make, q, sample
 from tests.note_rl.frameworks import frameworks
 
-pytestmark = [pytest.mark.parametrize("framework", frameworks()), pytest.mark.usefixtures("eager_updates")]
+pytestmark = pytest.mark.parametrize("framework", frameworks())
 
 
 def test_ddpg_losses(framework):

@@ -10,7 +10,7 @@ from tests.note_rl.frameworks import frameworks
 from tests.note_rl.samples import ready, sample
 from tests.note_rl.small_environments import Corridor, Counting
 
-pytestmark = [pytest.mark.parametrize("framework", frameworks()), pytest.mark.usefixtures("eager_updates")]
+pytestmark = pytest.mark.parametrize("framework", frameworks())
 
 
 def made(framework, name, **options):
@@ -120,7 +120,12 @@ def test_a_refusal_names_the_agent(framework):
 @pytest.mark.slow_in_keras
 @pytest.mark.parametrize(
     ("name", "further"),
-    [("DoubleDQN", {}), ("DuelingDQN", {}), ("DQN", {"priority": Priority()}), ("DoubleDQN", {"num_steps": 3})],
+    [
+        pytest.param("DoubleDQN", {}, marks=pytest.mark.slow),
+        ("DuelingDQN", {}),
+        ("DQN", {"priority": Priority()}),
+        ("DoubleDQN", {"num_steps": 3}),
+    ],
 )
 def test_the_corridor_is_learned(framework, name, further):
     seed_everything(3)

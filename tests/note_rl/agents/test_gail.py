@@ -13,7 +13,6 @@ from tests.note_rl.frameworks import frameworks
 from tests.note_rl.samples import ready, sample
 from tests.note_rl.small_environments import Counting
 
-pytestmark = pytest.mark.usefixtures("eager_updates")
 both = pytest.mark.parametrize("framework", frameworks())
 
 

@@ -131,7 +131,6 @@ def test_observations_of_whole_numbers_are_numbers(framework, centralised):
 
 
 @FRAMEWORKS
-@pytest.mark.usefixtures("eager_updates")
 def test_each_is_trained_by_its_own_loss_with_its_own_optimizer(framework):
     agent, optimizers = maddpg(framework, CoordinationGame)
     before = [[framework.array(p) for p in group] for group in agent.param]
@@ -146,7 +145,6 @@ def test_each_is_trained_by_its_own_loss_with_its_own_optimizer(framework):
 
 @pytest.mark.slow_in_keras
 @FRAMEWORKS
-@pytest.mark.usefixtures("eager_updates")
 def test_continuous_actions_in_lists(framework):
     inner = []
 
@@ -178,7 +176,6 @@ def test_two_groups_for_two_optimizers_and_a_policy_per_agent(framework):
 
 @FRAMEWORKS
 @pytest.mark.slow_in_keras
-@pytest.mark.usefixtures("eager_updates")
 def test_in_two_halves_it_is_the_same(framework, tmp_path):
     whole, optimizers = maddpg(framework, Unlike, num_updates=1)
     straight = whole.train(optimizer=optimizers, total_steps=32, **QUIETLY)
@@ -196,7 +193,6 @@ def test_in_two_halves_it_is_the_same(framework, tmp_path):
 
 
 @FRAMEWORKS
-@pytest.mark.usefixtures("eager_updates")
 def test_the_agents_own_reward_function_is_used_in_training_and_evaluation(framework):
     agent, optimizers = maddpg(framework, CoordinationGame, num_updates=1)
     agent.reward_done_func_ma = lambda rewards, dones: (rewards * 0 + 1, dones)

@@ -19,7 +19,7 @@ POLICIES: dict[str, Callable[[], Policy]] = {
     "TD3": lambda: NoisyPolicy(GaussianWhiteNoiseProcess(sigma=0.5), relative=True),
     "SAC": SquashedGaussianPolicy,
 }
-pytestmark = [pytest.mark.parametrize("framework", frameworks()), pytest.mark.usefixtures("eager_updates")]
+pytestmark = pytest.mark.parametrize("framework", frameworks())
 
 
 def trained(framework: Any, name: str, make: Callable[[], Plain]) -> Any:

@@ -12,7 +12,7 @@ from note_rl.types import Sample
 from tests.note_rl.agents.continuous import make, ready, sample
 from tests.note_rl.frameworks import frameworks
 
-pytestmark = [pytest.mark.parametrize("framework", frameworks()), pytest.mark.usefixtures("eager_updates")]
+pytestmark = pytest.mark.parametrize("framework", frameworks())
 
 
 def ppo_sample(agent, seed=0, ratio=1.0):

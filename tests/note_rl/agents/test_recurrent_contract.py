@@ -18,7 +18,6 @@ from tests.note_rl.small_environments import Counting
 
 LENGTHS = (3, 4, 6)
 BEGIN = 2.0
-pytestmark = pytest.mark.usefixtures("eager_updates")
 
 
 def summing(framework, env, **methods):

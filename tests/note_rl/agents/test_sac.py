@@ -6,7 +6,7 @@ import pytest
 from tests.note_rl.agents.continuous import CENTRE, SCALE, columns, losses, make, perceptron, q, ready, sample
 from tests.note_rl.frameworks import frameworks
 
-pytestmark = [pytest.mark.parametrize("framework", frameworks()), pytest.mark.usefixtures("eager_updates")]
+pytestmark = pytest.mark.parametrize("framework", frameworks())
 
 
 def squashed(agent, s, noise):

@@ -6,7 +6,7 @@ import pytest
 from tests.note_rl.agents.continuous import HIGH, LOW, SCALE, actor, columns, losses, make, q, ready, sample
 from tests.note_rl.frameworks import frameworks
 
-pytestmark = [pytest.mark.parametrize("framework", frameworks()), pytest.mark.usefixtures("eager_updates")]
+pytestmark = pytest.mark.parametrize("framework", frameworks())
 
 
 def test_td3_losses(framework):

@@ -74,6 +74,7 @@ def configured(folder):
 
 
 def main(path, further):
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})  # of graphs that run a few times
     first = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(first, [tf.config.LogicalDeviceConfiguration()] * 2)
     reduce = tf.distribute.ReductionToOneDevice()

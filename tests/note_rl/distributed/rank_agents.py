@@ -17,7 +17,7 @@ def dqn(**settings):
     agent.set(
         policy=EpsGreedyQPolicy(0.2), **{**replay, "update_batches": 4, "max_grad_norm": CLIP, **settings}, seed=1
     )
-    return agent, [torch.optim.Adam(agent.param, 1e-3)], 200
+    return agent, [torch.optim.Adam(agent.param, 1e-3)], 120
 
 
 def made(make):

@@ -278,6 +278,7 @@ RUNS = {
 IN_KERAS = ("DQN", "PPO", "TRPO", "ACER")  # tracing is slow
 
 
+@pytest.mark.traced
 @pytest.mark.slow_in_keras("ACER", "TRPO")
 @pytest.mark.parametrize(
     ("framework", "name"),

@@ -134,7 +134,6 @@ def test_frames_whose_channels_come_first_are_stacked_along_them(framework):
     assert agent.evaluate(10).returns.tolist() == [1.0] * 10
 
 
-@pytest.mark.usefixtures("eager_updates")
 def test_a_stack_goes_on_from_a_checkpoint_within_the_first_episode(framework, tmp_path):
     class Long(Picture):
         def step(self, action):
@@ -183,7 +182,6 @@ def test_channels_may_come_first(framework, layered):
     np.testing.assert_allclose(other.act(np.moveaxis(pictures, -1, 1)), one.act(pictures), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.usefixtures("eager_updates")
 def test_on_policy_agents_see_stacks_of_frames(framework):
     """Only a stack tells which side was bright a frame ago, as above; the discriminator of GAIL sees it as well."""
     seed_everything(0)
@@ -230,7 +228,6 @@ def test_convolutions_learn_to_point(framework):
 
 
 @pytest.mark.slow_in_keras
-@pytest.mark.usefixtures("eager_updates")
 def test_an_actor_and_its_critic_see_pictures(framework):
     seed_everything(0)
     made = network(framework, hidden_sizes=(16,))

@@ -11,6 +11,7 @@ from note_rl import RL, RL_pytorch
 from note_rl.optimizers import keras as of_keras
 from note_rl.optimizers import pytorch as of_torch
 from note_rl.seeding import seed_everything
+from tests.note_rl.learners.keras.noted import assert_followed
 from tests.note_rl.samples import sample
 
 LONG = 10_000  # gradient steps to come, for which recording pays
@@ -247,6 +248,17 @@ def test_a_layer_of_torch_that_changes_is_followed_to_the_last_bit(make: Callabl
 
 @pytest.mark.parametrize(("make", "change"), cases(OF_KERAS))
 def test_a_layer_of_keras_that_changes_is_followed(make: Callable[[], Any], change: Change) -> None:
+    assert_followed(keras_agent(make), lambda agent: change(agent.net.layers[1]))
+
+
+TRACED = {"BatchNormalization": "frozen", "Dense": "use_bias", "own": "held"}
+
+
+@pytest.mark.parametrize(
+    ("make", "change"),
+    cases({kind: (OF_KERAS[kind][0], {what: OF_KERAS[kind][1][what]}) for kind, what in TRACED.items()}),
+)
+def test_traced_steps_use_layers_that_have_changed(make: Callable[[], Any], change: Change) -> None:
     plain, traced = (keras_learner(make, change, untraced) for untraced in (True, False))
     assert traced.num_traces == 2
     assert_same(weights_of(traced), weights_of(plain), rtol=1e-3, atol=1e-4)

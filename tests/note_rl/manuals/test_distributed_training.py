@@ -21,7 +21,6 @@ from note_rl.examples.keras.pool_network.DDPG_HER import DDPG as SideBySideDDPG 
 from note_rl.examples.keras.pool_network.DQN import DQN as SideBySideDQN  # noqa: N811
 from note_rl.examples.keras.PPO import PPO
 
-pytestmark = pytest.mark.usefixtures("eager_updates")
 KINDS = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 

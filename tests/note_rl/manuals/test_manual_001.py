@@ -77,7 +77,6 @@ DQN = Snippet("DQN", (4, 128, 2), DQN_SET, "eps")
 HINDSIGHT = Snippet("DDPG_HER", (128, 0.1, 0.98, 0.005), {"pool_size": 10000, "batch": 256, "HER": True}, "noise")
 
 
-@pytest.mark.usefixtures("eager_updates")
 @pytest.mark.parametrize(
     ("name", "framework"), [(name, framework) for name, one in SNIPPETS.items() for framework in one.frameworks]
 )
@@ -140,7 +139,6 @@ def test_what_is_corrected_is_refused_in_words():
             model.train(*printed, pool_network=True, processes=7, processes_her=4)
 
 
-@pytest.mark.usefixtures("eager_updates")
 @pytest.mark.parametrize("framework", ["keras", "pytorch"])
 @pytest.mark.parametrize("snippet", [DQN, SNIPPETS["DQN, prioritized"], HINDSIGHT], ids=["DQN", "PR", "HER"])
 def test_processes_that_prepare_minibatches_are_taken_without_a_word(framework, snippet, caplog, monkeypatch):

@@ -47,7 +47,6 @@ def test_looking_saving_and_restoring(framework, tmp_path, monkeypatch):
     assert issubclass(type(model), nn.RL if framework == "keras" else nn.RL_pytorch)
 
 
-@pytest.mark.usefixtures("eager_updates")
 @pytest.mark.parametrize("framework", ["keras", "pytorch"])
 def test_the_example_of_set(framework, caplog):
     """As printed; only rollouts are shorter, so that a few episodes fill some.
@@ -104,7 +103,6 @@ def test_several_agents_with_a_reward_of_ones_own():
     assert train("pytorch", model, 8, p=0).num_gradient_steps > 0
 
 
-@pytest.mark.usefixtures("eager_updates")
 @pytest.mark.parametrize("framework", ["keras", "pytorch"])
 def test_the_learning_rate_of_the_constructor_is_that_of_the_optimizers_not_given(framework):
     model = build(framework, SNIPPETS["HER"])
@@ -116,7 +114,6 @@ def test_the_learning_rate_of_the_constructor_is_that_of_the_optimizers_not_give
     assert model.train(episodes=3, p=0, jit_compile=False).num_gradient_steps > 0
 
 
-@pytest.mark.usefixtures("eager_updates")
 @pytest.mark.parametrize("framework", ["keras", "pytorch"])
 def test_an_agent_with_a_build_of_its_own_for_workers(framework):
     """The newest Note_rl's `build_`, by which a worker makes what acts alone: workers here make the whole agent."""

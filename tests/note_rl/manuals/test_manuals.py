@@ -161,7 +161,6 @@ SNIPPETS = {
 }
 
 
-@pytest.mark.usefixtures("eager_updates")
 @pytest.mark.slow_in_keras(
     *("DQN by keywords, stopped by a criterion", "HER by keywords, in a pool", "MADDPG", "DQN in a pool, prioritized")
 )

@@ -103,7 +103,6 @@ def test_a_trained_agent_is_the_same_afterwards_and_goes_on_the_same(framework, 
 
 @pytest.mark.slow_in_keras
 @BOTH
-@pytest.mark.usefixtures("eager_updates")
 def test_before_training_too(framework):
     """Trained afterwards with an optimizer made of its own parameters, it learns what the original learns."""
     agent, optimizer = made(framework, "DQN")

@@ -17,7 +17,6 @@ from note_rl.training.persistence import restore_param
 from tests.note_rl.frameworks import Framework, frameworks
 from tests.note_rl.small_environments import Counting
 
-pytestmark = pytest.mark.usefixtures("eager_updates")
 FRAMEWORKS = pytest.mark.parametrize("framework", frameworks())
 PYTORCH = Framework("pytorch")
 

@@ -79,7 +79,6 @@ def test_history_survives_a_checkpoint():
 
 @pytest.mark.slow_in_keras
 @pytest.mark.parametrize("framework", frameworks())
-@pytest.mark.usefixtures("eager_updates")
 def test_an_agent_writes_pictures(framework, tmp_path):
     agent = framework.agents.DQN(hidden_size=(4,), env=lambda: Counting(5))
     agent.set(policy=EpsGreedyQPolicy(0.1), pool_size=50, batch=4, num_updates=1)

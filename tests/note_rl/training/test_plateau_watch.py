@@ -143,6 +143,7 @@ def test_every_optimizer_is_reduced_as_if_its_owner_had_done_it(framework: Frame
     assert [float(rate) for rate in rates] == [2.0 ** -(6 + index) for index in range(len(optimizers))], "the owner's"
 
 
+@pytest.mark.traced
 @pytest.mark.parametrize("framework", frameworks())
 def test_a_reduction_compiles_nothing_anew(framework: Framework) -> None:
     plateau = Plateau(by="evaluations", patience=1, early_stop=None)

@@ -11,7 +11,6 @@ from note_rl.training.checkpoint import read_checkpoint, write_checkpoint, write
 from note_rl.training.persistence import restore_param
 from tests.note_rl.training.test_checkpoint_saver import FRAMEWORKS, dqn, files
 
-pytestmark = pytest.mark.usefixtures("eager_updates")
 ARRAYS = {"learner/agent/a": np.arange(6.0).reshape(2, 3), "learner/agent/../b": np.ones((), np.int64)}
 
 

@@ -30,6 +30,7 @@ def ppo(framework, env="CartPole-v1", seed=3, **settings):
 MAKERS = pytest.mark.parametrize("make", [dqn, ppo])
 
 
+@pytest.mark.traced
 @pytest.mark.slow_in_keras("ppo")
 @MAKERS
 def test_the_corridor_is_learned(framework, make):
@@ -72,6 +73,7 @@ def test_stopping_saving_and_going_on_elsewhere_changes_nothing(framework, make,
     assert others != half.returns[: len(others)]
 
 
+@pytest.mark.traced
 @pytest.mark.slow_in_keras("ppo")
 @MAKERS
 def test_training_on_in_the_same_process_is_the_same_as_in_one_call(framework, make):

@@ -166,13 +166,19 @@ ROLLOUTS = {
 }
 
 KERAS = ("PPO-switches", "TRPO-dials")  # tracing is slow
+SLOW = ("PPO-dials", "TRPO-switches")  # each agent has the other space, and workers have dials
 
 
+@pytest.mark.traced
 @pytest.mark.slow_in_keras("TRPO")
 @pytest.mark.parametrize(
     ("framework", "name", "env"),
     [
-        pytest.param(*framework.values, name, env, id=f"{framework.id}-{name}-{env.__name__}")
+        pytest.param(
+            *(*framework.values, name, env),
+            marks=[pytest.mark.slow] if f"{name}-{env.__name__}" in SLOW else [],
+            id=f"{framework.id}-{name}-{env.__name__}",
+        )
         for framework in frameworks()
         for name, env in [("PPO", dials), ("PPO", switches), ("A2C", switches), ("TRPO", dials), ("TRPO", switches)]
         if framework.id == "pytorch" or f"{name}-{env.__name__}" in KERAS

@@ -116,7 +116,11 @@ def test_observations_that_are_no_dictionaries_are_refused(framework):
 @pytest.mark.slow_in_keras
 @pytest.mark.parametrize(
     ("framework", "name"),
-    [pytest.param(*one.values, name, id=f"{one.id}-{name}") for one in frameworks() for name in ("PPO", "DQN")],
+    [
+        pytest.param(*one.values, name, marks=marks, id=f"{one.id}-{name}")
+        for one in frameworks()
+        for name, marks in (("PPO", []), ("DQN", [pytest.mark.slow]))
+    ],
 )
 def test_an_image_and_a_number_are_learned_from_together(framework, name):
     module = importlib.import_module(f"note_rl.agents.{framework.package}.encoded")

@@ -189,7 +189,6 @@ def test_a_shared_trunk_is_one_group_in_which_everything_stands_once(framework: 
     assert len(framework.agents.PPO(env="CartPole-v1", network=apart).param) == 2
 
 
-@pytest.mark.usefixtures("eager_updates")
 def test_actor_and_critic_both_teach_the_trunk(framework: Any) -> None:
     """The gradient of the trunk is that of the policy's loss plus that of the value's."""
     from tests.note_rl.learners.test_modes import batch
@@ -261,7 +260,6 @@ def test_a_critic_may_have_another_network(framework: Any) -> None:
         )
 
 
-@pytest.mark.usefixtures("eager_updates")
 def test_layers_that_act_otherwise_in_training_do_so(framework: Any) -> None:
     """A short run of each: statistics move in losses only, and acting drops nothing."""
     layers = [
@@ -286,7 +284,6 @@ def test_layers_that_act_otherwise_in_training_do_so(framework: Any) -> None:
     np.testing.assert_array_equal(agent.learner.act(obs), agent.learner.act(obs))
 
 
-@pytest.mark.usefixtures("eager_updates")
 def test_a_shared_trunk_is_saved_and_restored(framework: Any, tmp_path: Path) -> None:
     agent, other = shared(framework), shared(framework)
     for one in (agent, other):

@@ -9,6 +9,7 @@ import pytest
 from note_rl.agents.shared.keras.networks import soft_update
 from note_rl.policy import EpsGreedyQPolicy
 from tests.note_rl.learners.keras.changing_agents import OfLayers, OfNumbers, set_to, trained
+from tests.note_rl.learners.keras.noted import assert_followed
 from tests.note_rl.samples import sample
 
 
@@ -32,8 +33,14 @@ def unchanged():
     return weights
 
 
-@pytest.mark.parametrize("what", LAYERS)
+@pytest.mark.parametrize("what", ["constraint", "frozen variable", "another layer within one"])
 def test_layers_that_change_are_followed(what):
+    agent = OfLayers()
+    assert_followed(agent, LAYERS[what])
+
+
+@pytest.mark.parametrize("what", ["rate of dropout", "frozen layer", "activation"])
+def test_traced_steps_use_layers_that_have_changed(what):
     followed = trained(OfLayers, LAYERS[what], again=what == "rate of dropout")
     assert followed.learner.num_traces == 2
     found, expected = followed.net.get_weights(), trained(OfLayers, LAYERS[what], untraced=True).net.get_weights()
@@ -98,9 +105,10 @@ class PastTheAgent(OfNumbers):
 )
 def test_what_is_read_past_the_agent_is_followed(read, change, monkeypatch):
     monkeypatch.setattr(PastTheAgent, "margin", 1.0, raising=False)
-    agent = trained(lambda: PastTheAgent(read), change)
-    np.testing.assert_allclose(agent.w, [1.0 + 3.0])
-    assert agent.learner.num_traces == 2
+    agent = PastTheAgent(read)
+    assert agent.scale() == 1.0
+    assert_followed(agent, change)
+    assert agent.scale() == 3.0
 
 
 @pytest.mark.parametrize(
@@ -126,8 +134,8 @@ def test_what_is_read_past_the_agent_is_followed(read, change, monkeypatch):
 )
 def test_settings_of_keras_are_followed(read, change, back):
     try:
-        agent = trained(lambda: OfNumbers(None, read), change)
+        assert read(None) == 1.0
+        assert_followed(OfNumbers(None, read), change)
+        assert read(None) == 3.0
     finally:
         back()
-    np.testing.assert_allclose(agent.w, [1.0 + 3.0])
-    assert agent.learner.num_traces == 2

@@ -8,6 +8,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from note_rl import RL, errors
+from tests.note_rl.learners.keras.noted import assert_followed
 from tests.note_rl.samples import sample
 from tests.note_rl.small_environments import Counting
 
@@ -138,14 +139,28 @@ def another():
     return env
 
 
+def acted(agent):
+    """Changes what nobody reads."""
+    agent.env.reset(seed=0)
+    agent.env.step(0)
+
+
 @pytest.mark.parametrize("what", CHANGES)
 def test_what_is_read_of_environments_and_spaces_is_followed(what):
     read, change = CHANGES[what]
+    agent = Agent(read)
+    agent.env.unwrapped.observation_space = spaces.Box(0.0, 0.0, (1,))
+    assert read(agent) == 1.0
+    assert_followed(agent, change, nothing=acted)
+    assert read(agent) == 3.0
+
+
+@pytest.mark.parametrize("what", ["by a method", "another one", "choices"])
+def test_traced_steps_use_what_has_changed(what):
+    read, change = CHANGES[what]
     learner = learner_of(read)
-    learner.agent.env.unwrapped.observation_space = spaces.Box(0.0, 0.0, (1,))
     learner.update(sample(1, 4), {})
-    learner.agent.env.reset(seed=0)  # changes what nobody reads
-    learner.agent.env.step(0)
+    acted(learner.agent)
     learner.update(sample(1, 4), {})
     change(learner.agent)
     learner.update(sample(1, 4), {})

@@ -13,6 +13,7 @@ import pytest
 from tests.note_rl.learners.keras import changing_agents
 from tests.note_rl.learners.keras.changing_agents import OfNumbers, set_to, trained
 from tests.note_rl.learners.keras.moved_agents import Agent
+from tests.note_rl.learners.keras.noted import assert_followed
 from tests.note_rl.samples import sample
 
 
@@ -43,10 +44,19 @@ NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("what", NUMBERS)
-def test_numbers_that_change_are_followed_wherever_they_are_held(what, monkeypatch):
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch):
     monkeypatch.setattr(OfNumbers, "margin", 1.0)
     monkeypatch.setattr(changing_agents, "SCALE", 1.0)
+
+
+@pytest.mark.parametrize("what", NUMBERS)
+def test_numbers_that_change_are_followed_wherever_they_are_held(what):
+    assert_followed(OfNumbers(), NUMBERS[what])
+
+
+@pytest.mark.parametrize("what", ["list in a dictionary in a namespace", "another function", "enclosed variable"])
+def test_traced_steps_use_numbers_that_have_changed(what):
     agent = trained(OfNumbers, NUMBERS[what])
     np.testing.assert_allclose(agent.w, [1.0 + 3.0])
     assert agent.learner.num_traces == 2
@@ -124,9 +134,9 @@ READ = {
 @pytest.mark.parametrize("what", READ)
 def test_what_objects_of_python_and_numpy_hold_is_followed(what):
     make, read, change = READ[what]
-    agent = trained(lambda: OfNumbers(make(), read), lambda agent: change(agent.held))
-    np.testing.assert_allclose(agent.w, [1.0 + 3.0])
-    assert not agent.learner._update.compilation.untraced
+    agent = OfNumbers(make(), read)
+    assert_followed(agent, lambda agent: change(agent.held))
+    assert read(agent.held) == 3.0
 
 
 @pytest.mark.usefixtures("said_anew")

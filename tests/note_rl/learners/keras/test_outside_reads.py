@@ -20,6 +20,11 @@ from tests.note_rl.samples import sample
 pytestmark = pytest.mark.usefixtures("said_anew")
 
 
+@pytest.fixture
+def _traced_once():
+    """Here a second trace listens, as for users."""
+
+
 @pytest.mark.parametrize("draw", [lambda agent: agent.rng.random(), lambda agent: random.random(), lambda _: drawn()])
 def test_random_numbers_of_python_are_drawn_for_each_step(draw):
     random.seed(3)

@@ -11,29 +11,31 @@ from tests.note_rl.samples import sample
 pytestmark = pytest.mark.usefixtures("said_anew")
 
 
-def test_a_number_that_changes_all_the_time_is_followed_to_the_end(caplog):
+def test_a_number_that_changes_all_the_time_is_followed_to_the_end(caplog, monkeypatch):
+    monkeypatch.setattr("note_rl.learners.keras.update._MOST_RECOMPILED", 2)
     agent = Agent(lambda agent, r: agent.scale)
     agent.learner.prepare(keras.optimizers.SGD(1.0), None, (), False)
-    for k in range(9):
+    for k in range(6):
         agent.scale = float(k)
         agent.learner.update(sample(1, 4), {})
-    assert float(agent.w[0]) == sum(range(9))
+    assert float(agent.w[0]) == sum(range(6))
     assert "Agent reads scale, which keeps changing: its gradient steps are taken untraced from now on" in caplog.text
-    assert agent.learner.num_traces == 6
+    assert agent.learner.num_traces == 3
     agent.learner.prepare(None, None, (), False)  # another call of train() tries anew
     agent.learner.update(sample(1, 4), {})
-    assert agent.learner.num_traces == 7
+    assert agent.learner.num_traces == 4
 
 
 def test_changes_that_come_seldom_are_traced_anew(monkeypatch):
     monkeypatch.setattr("note_rl.learners.keras.update._BLOCKS_PER_COMPILED", 2)
+    monkeypatch.setattr("note_rl.learners.keras.update._MOST_RECOMPILED", 1)
     agent = Agent(lambda agent, r: agent.scale)
     agent.learner.prepare(keras.optimizers.SGD(1.0), None, (), False)
-    for k in range(18):
+    for k in range(8):
         agent.scale = float(k // 2)
         agent.learner.update(sample(1, 4), {})
-    assert float(agent.w[0]) == 2 * sum(range(9))
-    assert agent.learner.num_traces == 9
+    assert float(agent.w[0]) == 2 * sum(range(4))
+    assert agent.learner.num_traces == 4
 
 
 def test_the_agent_s_own_counts_are_those_of_each_block():

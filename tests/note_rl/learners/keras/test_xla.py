@@ -216,7 +216,20 @@ def test_conditions_on_tensors_may_be_written_as_python_has_them(converted):
         values = agent.action(sample.obs[0]).numpy()[np.arange(4), sample.action[0]]
         expected = (factor * (values.mean() - aim)) ** 2
         np.testing.assert_allclose(learner.update(sample, {}).loss, [[expected]], rtol=1e-5)
+        assert not learner._update.compilation.untraced
     assert converted
+
+
+def test_of_own_agents_their_own_source_is_read_alone(monkeypatch):
+    """That of the learner takes AutoGraph seconds."""
+    read, convert = [], autograph_util.api._convert_actual
+    monkeypatch.setattr(
+        autograph_util.api, "_convert_actual", lambda one, *more: read.append(one) or convert(one, *more)
+    )
+    agent = OneSided(env="CartPole-v1", hidden_size=(8,))
+    prepared(agent, jit=False).update(blocks_of(1, (4,), np.float32), {})
+    assert OneSided.__call__ in read
+    assert {one.__name__ for one in read if one.__module__.startswith("note_rl.learners")} == {"named"}
 
 
 def test_the_source_of_built_in_agents_is_not_read(converted):

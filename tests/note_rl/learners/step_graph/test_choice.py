@@ -21,8 +21,7 @@ from tests.note_rl.learners.step_graph.recorded_agents import (
 )
 
 
-@pytest.mark.parametrize("make", [adam, sgd])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "make"), [*((name, adam) for name in NAMES), ("DQN", sgd), ("TD3", sgd)])
 def test_on_and_off_agree(name, make):
     plain, traced = (learner_of(built_in(name), jit, make) for jit in (False, "auto"))
     for seed in range(3):
