@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -32,6 +33,7 @@ _PLAIN = (
     CachingConfigRepository,
     hydra_internals.create_defaults_list,
     ConfigLoaderImpl._compose_config_from_defaults_list,
+    ConfigLoaderImpl._load_single_config,
     FileConfigSource.load_config,
 )
 
@@ -47,9 +49,8 @@ def remembering_files() -> Iterator[None]:
     """
     read: dict[State, dict[str, ConfigResult | None]] = {}
     options: dict[tuple[State, str, ObjectType | None], list[str]] = {}
-    merged: dict[tuple[State, str], bytes] = {}
     listed: dict[tuple[State, object, tuple[str, ...], tuple[object, ...]], DefaultsList] = {}
-    _, list_defaults, merge, _ = _PLAIN
+    _, list_defaults, *_ = _PLAIN
 
     class Repository(CachingConfigRepository):
         def __init__(self, delegate: Any) -> None:
@@ -83,19 +84,46 @@ def remembering_files() -> Iterator[None]:
         found.config_overrides = [one for one in overrides_list if one in rest or one.input_line in left]
         return found
 
-    def merge_once(loader: ConfigLoaderImpl, defaults: list[ResultDefault], repo: Any) -> DictConfig:
-        key = (repo.state, "\n".join(map(repr, defaults)))
-        if key not in merged:
-            merged[key] = pickle.dumps(merge(loader, defaults, CachingConfigRepository(repo.delegate)))
-        found: DictConfig = pickle.loads(merged[key])
-        return found
-
     with (
-        _composing_with(Repository, list_once, merge_once, _loading_once()),
+        _composing_with(Repository, list_once, *_merging_once(), _loading_once()),
         mock.patch.object(sources, "_find_inside", _finding_once()),
         mock.patch.object(OverridesParser, "parse_rule", _parsing_once()),
     ):
         yield
+
+
+def _merging_once() -> tuple[Callable[..., DictConfig], Callable[..., Any]]:
+    """Merges the same choices once, and Hydra's own part, with which all begin; reads each choice of them once."""
+    _, _, merge, load_part, _ = _PLAIN
+    merged: dict[tuple[State, str], bytes] = {}
+    parts: dict[tuple[State, str], bytes] = {}
+
+    def merge_once(loader: ConfigLoaderImpl, defaults: list[ResultDefault], repo: Any) -> DictConfig:
+        key = (repo.state, "\n".join(map(repr, defaults)))
+        if key not in merged:
+            own = list(takewhile(lambda one: str(one.config_path).startswith("hydra/"), defaults))
+            begun = [_Begun(merge_once(loader, own, repo))] if 0 < len(own) < len(defaults) else own
+            merged[key] = pickle.dumps(merge(loader, [*begun, *defaults[len(own) :]], repo))
+        found: DictConfig = pickle.loads(merged[key])
+        return found
+
+    def load_part_once(loader: ConfigLoaderImpl, default: ResultDefault, repo: Any) -> Any:
+        if isinstance(default, _Begun):
+            return default
+        key = (repo.state, repr(default))
+        if key not in parts:
+            parts[key] = pickle.dumps(load_part(loader, default, CachingConfigRepository(repo.delegate)))
+        return pickle.loads(parts[key])
+
+    return merge_once, load_part_once
+
+
+class _Begun(ResultDefault):
+    """In the place of files whose merged configuration is there already."""
+
+    def __init__(self, config: DictConfig) -> None:
+        super().__init__()
+        self.config = config
 
 
 def _finding_once() -> Callable[[str, list[str]], ModuleSpec | None]:
@@ -167,13 +195,14 @@ def hydra_alone() -> Iterator[None]:
 
 @contextmanager
 def _composing_with(
-    repository: type[CachingConfigRepository], list_defaults: Any, merge: Any, load: Any
+    repository: type[CachingConfigRepository], list_defaults: Any, merge: Any, load_part: Any, load: Any
 ) -> Iterator[None]:
     with (
         mock.patch.object(config_loader_impl, "CachingConfigRepository", repository),
         mock.patch.object(config_loader_impl, "create_defaults_list", list_defaults),
         mock.patch.dict(HydraLoader._load_configuration_impl.__globals__, create_defaults_list=list_defaults),
         mock.patch.object(ConfigLoaderImpl, "_compose_config_from_defaults_list", merge),
+        mock.patch.object(ConfigLoaderImpl, "_load_single_config", load_part),
         mock.patch.object(FileConfigSource, "load_config", load),
     ):
         yield

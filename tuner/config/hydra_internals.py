@@ -102,11 +102,11 @@ def _own_defaults_list() -> ModuleType:
     assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    all_choices = module._create_interpolation_map
+    all_choices, none = module._create_interpolation_map, OmegaConf.create()
 
     def choices_to_refer_to(overrides: Any, defaults_list: list[Any], self_added: bool) -> DictConfig:
         if not any(one.is_interpolation() for one in defaults_list):
-            return OmegaConf.create()
+            return none
         choices: DictConfig = all_choices(overrides, defaults_list, self_added)
         return choices
 

@@ -50,21 +50,21 @@ def test_lines_are_accepted_and_usable_or_refused_in_words(world: Path, monkeypa
     monkeypatch.chdir(world)
     kinds: Counter[str] = Counter()
     failures = []
-    for line in some_lines(SEED, 45):
+    for line in some_lines(SEED, 24):
         answer = check_and_use(line)
         kinds[answer.kind] += 1
         if not (answer.good and names_the_key(answer, line)):
             failures.append(f"{line}\n{answer.text}")
     assert not failures, "\n\n".join(failures)
-    assert kinds["accepted"] > 2  # or the lines would be nothing but nonsense
-    assert kinds["refused"] > 18
+    assert kinds["accepted"] > 1  # or the lines would be nothing but nonsense
+    assert kinds["refused"] > 9
 
 
 def test_damaged_files_are_told_of_and_left_alone(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     paths = tuple(path for path in READERS if path.startswith(_CHEAP))
     failures = []
-    for case in some_cases(SEED, 6, paths):
+    for case in some_cases(SEED, 4, paths):
         outcome = try_case(case, world, tmp_path)
         if outcome.complaints:
             failures.append(f"{case}: {', '.join(outcome.complaints)}\n{outcome.said}")
@@ -72,7 +72,7 @@ def test_damaged_files_are_told_of_and_left_alone(world: Path, tmp_path: Path, m
 
 
 def test_composing_quickly_composes_the_same() -> None:
-    starts = [(command, start) for command, starts in STARTS.items() for start in starts[:2]]
+    starts = [(command, start) for command, starts in STARTS.items() for start in starts[:1]]
     lines = [(command, [*start, "hydra.job.name=x"]) for command, start in starts]
     with hydra_alone():
         slowly = [compose(config_loader(), command, overrides) for command, overrides in lines]

@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 import torch
 
-from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLine
+from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tuner.runs.player import Player
 from tuner.runs.trained_agents import load_run
 
@@ -41,9 +41,8 @@ def test_a_run_s_policy_acts_as_its_agent(tuner: CommandLine) -> None:
     assert (about["num_env_steps"], about["weights"]) == ("240", "checkpoint.safetensors")
 
 
+@pytest.mark.usefixtures("dqn_study")
 def test_of_a_study_the_winner_and_of_a_run_its_best_weights(tuner: CommandLine) -> None:
-    small = (*SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "study.name=mine")
-    assert tuner("tune", *small).status == 0
     obs = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32)
     answer = tuner("export", "mine", "format=torch")
     assert answer.status == 0, answer.errors

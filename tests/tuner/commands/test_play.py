@@ -212,17 +212,14 @@ def test_a_checkpoint_is_played_by_its_file(tuner: CommandLine) -> None:
 
 
 def test_without_a_storage_beside_it_a_study_names_the_run_to_play(tuner: CommandLine) -> None:
-    small = (*SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "study.name=mine", "storage=memory")
+    small = (*SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "study.num_trials=1", "study.name=mine", "storage=memory")
     line = tuner("tune", *small).output.partition("watch the winner:\n  ")[2].splitlines()[0]
     assert line.startswith("tuner play studies/mine/test/")
     assert tuner(*line.split()[1:], "num_episodes=1", "gif=null").status == 0
 
 
-def test_of_a_study_the_winner_is_played(tuner: CommandLine) -> None:
-    small = (*SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "study.name=mine")
-    studied = tuner("tune", *small)
-    assert studied.status == 0
-    assert "\nwatch the winner:\n  tuner play studies/mine\n" in studied.output
+def test_of_a_study_the_winner_is_played(tuner: CommandLine, dqn_study: str) -> None:
+    assert "\nwatch the winner:\n  tuner play studies/mine\n" in dqn_study
     expected = load_study("mine").best_run()
     answer = tuner("play", "mine", "num_episodes=2")
     assert (answer.status, answer.errors) == (0, "")

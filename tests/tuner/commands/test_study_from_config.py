@@ -150,7 +150,7 @@ def test_every_choice_of_every_group_runs_a_study(
         tuner,
         *filter(None, choices),
         *needs,
-        "study.num_trials=8",
+        "study.num_candidates=1",
         "study.num_select_seeds=1",
         "study.num_test_seeds=1",
     )
@@ -158,10 +158,10 @@ def test_every_choice_of_every_group_runs_a_study(
 
 @pytest.mark.parametrize("sampler", ["tpe", "random"])
 def test_every_sampler_that_needs_nothing_more_runs_a_study(tuner: CommandLine, sampler: str) -> None:
-    tune(tuner, f"sampler={sampler}", "study.num_trials=14", "study.num_select_seeds=1")
+    tune(tuner, f"sampler={sampler}", "study.num_trials=12", "study.num_candidates=1", "study.num_select_seeds=1")
     with StudyStore(STORAGE) as store:
         runs = summarise(store, "mine", tuner.folder / "studies" / "mine").stage("screen")
-    assert len({run.params["optimizer.learning_rate"] for run in runs}) == 14
+    assert len({run.params["optimizer.learning_rate"] for run in runs}) == 12
 
 
 def test_a_search_can_start_with_the_default_configuration(tuner: CommandLine) -> None:

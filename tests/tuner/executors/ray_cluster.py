@@ -2,6 +2,7 @@
 
 import os
 import signal
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ from tests.tuner.chaos import STUDY, Chaos
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 KINDS = ("node", "actor", "trial", "controller")
+MARK = "CLUSTER_OF_TESTS"
+"""Environment variable that everything has which a cluster of this process has started."""
 
 
 @contextmanager
@@ -25,10 +28,13 @@ def simulated_cluster(num_machines: int = 2, processors: int = 1) -> Iterator[An
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
         patch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), str(ROOT)]))
+        patch.setenv(MARK, uuid.uuid4().hex)
+        patch.setenv("SPT_NOENV", "1")  # Ray's workers write their names over their arguments, not over the mark
         from ray.cluster_utils import Cluster
 
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        cluster = Cluster()
         try:
+            add_machine(cluster, 0, include_dashboard=False)
             for _ in range(num_machines):
                 add_machine(cluster, processors)
             yield cluster
@@ -36,11 +42,11 @@ def simulated_cluster(num_machines: int = 2, processors: int = 1) -> Iterator[An
             cluster.shutdown()
 
 
-def add_machine(cluster: Any, processors: int = 1) -> None:
+def add_machine(cluster: Any, processors: int = 1, **settings: Any) -> None:
     """Ray gives up on one that takes more than 30 s to start, as it may beside other work; it is tried again."""
     for attempt in range(3):
         try:
-            cluster.add_node(num_cpus=processors)
+            cluster.add_node(num_cpus=processors, **settings)
             return
         except Exception as error:
             if attempt == 2 or "timed out during startup" not in str(error):
@@ -100,7 +106,19 @@ class ClusterChaos(Chaos):
 
 def seats() -> list[psutil.Process]:
     """The actors that hold executors."""
-    return [process for process in psutil.process_iter() if "ray::Seat" in " ".join(command_of(process))]
+    return [process for process in living() if "ray::Seat" in " ".join(command_of(process))]
+
+
+def living() -> list[psutil.Process]:
+    """What runs because of the cluster: also trials, whose seat may be gone."""
+    mark, found = os.environ[MARK], []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
 
 
 def command_of(process: psutil.Process) -> list[str]:

@@ -27,7 +27,7 @@ CONF = {
 }
 BRIEF = ("--config-dir", "my_conf", "agent=cautious_dqn", "tracker=jsonl", "training.total_steps=200")
 STUDY = ("study.num_trials=2", "study.num_race=2", "study.num_candidates=1", "study.num_test_seeds=1")
-STUDY += ("study.steps_per_second=1000", "study.num_race_seeds=0", "study.num_select_seeds=1")
+STUDY += ("executor=inline", "study.steps_per_second=1000", "study.num_race_seeds=0", "study.num_select_seeds=1")
 
 
 @pytest.fixture

@@ -162,7 +162,10 @@ def test_a_run_needs_its_helper_processes_and_leaves_none(tmp_path: Path) -> Non
 
 # The platform on it
 
-SMALL = ("agent=synthetic", "executor=inline", "storage=journal", "study.num_trials=6", "study.name=mine")
+SMALL = (
+    *("agent=synthetic", "executor=inline", "storage=journal", "study.num_trials=6", "study.name=mine"),
+    *("study.num_candidates=2", "study.num_race_seeds=0", "study.num_select_seeds=1", "study.num_test_seeds=2"),
+)
 
 
 def test_a_user_tries_the_platform_out_without_a_framework(tmp_path: Path) -> None:
@@ -297,7 +300,7 @@ def test_a_function_of_the_users_own_is_trained_and_tuned(tuner: CommandLine) ->
     assert answer.status == 0, answer.errors
     with StudyStore("journal:///studies.journal") as store:
         runs = summarise(store, "mine", Path("studies/mine")).runs
-    assert len(runs) == 6 + 4 + 6 + 10
+    assert len(runs) == 6 + 2 + 4
     for run in runs:
         width = run.params.get("agent.width", 3)
         assert run.curve == ((0.5, width / 2), (1.0, 2.0 * width)), "reported, and returned"

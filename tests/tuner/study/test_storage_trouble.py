@@ -82,7 +82,7 @@ from tuner.errors import UserError
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
 folder = Path(sys.argv[1])
 try:
-    run_study(folder, FakeExecutor(2), url=sqlite(folder), num_trials=40)
+    run_study(folder, FakeExecutor(2), url=sqlite(folder), num_trials=16)
 except UserError as error:
     sys.exit(f"{error}")
 """
@@ -98,7 +98,7 @@ def test_a_database_file_that_may_not_grow_ends_the_study_and_it_goes_on_later(t
     assert "the same command goes on" in done.stderr
     assert "Traceback" not in done.stderr
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
-    check_complete(run_study(tmp_path, FakeExecutor(2), url=sqlite(tmp_path), num_trials=40), num_trials=40)
+    check_complete(run_study(tmp_path, FakeExecutor(2), url=sqlite(tmp_path), num_trials=16), num_trials=16)
 
 
 @pytest.mark.parametrize("database", [True, False])

@@ -5,6 +5,7 @@ import platform
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
@@ -227,6 +228,7 @@ def begin_or_continue(study: optuna.Study, definition: StudyDefinition, url: str
     check_continues(study, definition, url)
     new = _is_new(study)
     if new:
+        described = describe(definition)
         for key in (
             "fingerprint",
             "metric",
@@ -235,8 +237,8 @@ def begin_or_continue(study: optuna.Study, definition: StudyDefinition, url: str
             "backend",
             "versions",
         ):  # for readers such as the dashboard
-            study.set_user_attr(key, describe(definition)[key])
-        study.set_user_attr(DEFINITION, describe(definition))
+            study.set_user_attr(key, described[key])
+        study.set_user_attr(DEFINITION, described)
     study.set_user_attr(SETTINGS, settings_to_json(definition))
     for key, settings in definition.features.items():
         study.set_user_attr(key, settings)
@@ -318,11 +320,14 @@ def _listed(lines: list[str], limit: int = 4) -> str:
 def versions(backend: str) -> dict[str, str]:
     """Versions of what a run's score depends on, read without importing any of it."""
     unused = set().union(*_BACKEND_PACKAGES.values()) - _BACKEND_PACKAGES.get(backend, set())
-    found = {"python": platform.python_version()}
-    for package in _VERSIONED:
-        if package not in unused:
-            try:
-                found[package] = metadata.version(package)
-            except metadata.PackageNotFoundError:
-                continue
-    return found
+    found = {package: _version_of(package) for package in _VERSIONED if package not in unused}
+    return {"python": platform.python_version(), **{name: version for name, version in found.items() if version}}
+
+
+@cache
+def _version_of(package: str) -> str:
+    """What is installed, looked up once, as that reads many files; nothing if it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""

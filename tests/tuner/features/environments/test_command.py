@@ -74,7 +74,7 @@ def test_a_function_has_no_random_policy(mine: CommandLine) -> None:
 
 TWO = "env=[cartpole,acrobot]"
 PLAN = ("plan=true", "study.steps_per_second=100")
-STUDY = (TWO, *SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "study.name=both")
+STUDY = (TWO, *SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "study.num_trials=1", "study.name=both")
 
 
 def test_agents_are_tuned_for_two_environments(tuner: CommandLine) -> None:
