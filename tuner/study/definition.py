@@ -231,8 +231,8 @@ class StudyDefinition:
         """The config of one run: these values in place, how they change, and its own seed."""
         if schedule:
             values = {**values, **as_setting(schedule, self.config)}
-        config = self.configure(values) if self.configure else self.space.apply(self.config, values)
-        return {**copy.deepcopy(config), "seed": seed}
+        config = copy.deepcopy(self.configure(values)) if self.configure else self.space.apply(self.config, values)
+        return {**config, "seed": seed}
 
     def baseline_config(self, name: str, seed: int) -> JsonDict:
         """The config of one run of a known configuration.
