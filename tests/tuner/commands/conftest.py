@@ -25,19 +25,35 @@ def fake_executor(tuner: CommandLine) -> None:
     (folder / "fake.yaml").write_text("_target_: tests.tuner.studies.FakeExecutor\nparallel: 2\n")
 
 
+def _made_once(folder: Path, *command: str) -> tuple[Path, str]:
+    printed = StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.chdir(folder)
+        assert main((*command[:1], *SMALL, *SMALL_AGENTS["dqn"], *command[1:])) == 0
+    return folder, printed.getvalue()
+
+
+@pytest.fixture(scope="session")
+def dqn_run_made_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder with the small run `mine` of DQN, and what `tuner train` printed."""
+    return _made_once(tmp_path_factory.mktemp("dqn-run"), "train", "hydra.run.dir=mine")
+
+
 @pytest.fixture(scope="session")
 def dqn_study_made_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A folder with the small study `mine` of DQN, and what `tuner tune` printed."""
-    folder, printed = tmp_path_factory.mktemp("dqn-study"), StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
-        patch.chdir(folder)
-        assert main(("tune", *SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "study.name=mine")) == 0
-    return folder, printed.getvalue()
+    return _made_once(tmp_path_factory.mktemp("dqn-study"), "tune", *SMALL_STUDY, "study.name=mine")
+
+
+@pytest.fixture
+def dqn_run(tuner: CommandLine, dqn_run_made_once: tuple[Path, str]) -> None:
+    """The same run in the working directory, for tests that look at one."""
+    shutil.copytree(dqn_run_made_once[0], tuner.folder, dirs_exist_ok=True)
 
 
 @pytest.fixture
 def dqn_study(tuner: CommandLine, dqn_study_made_once: tuple[Path, str]) -> str:
-    """The same study in the working directory, for tests that read it; what `tuner tune` printed."""
+    """The same study in the working directory, for tests that look at one; what `tuner tune` printed."""
     folder, printed = dqn_study_made_once
     shutil.copytree(folder, tuner.folder, dirs_exist_ok=True)
     return printed

@@ -55,11 +55,11 @@ def test_of_a_study_the_winner_and_of_a_run_its_best_weights(tuner: CommandLine)
         np.testing.assert_array_equal(act(torch.from_numpy(obs))[0].numpy(), wanted)
 
 
+@pytest.mark.usefixtures("dqn_run")
 def test_what_cannot_be_exported_is_refused(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "name the folder of a run: tuner export RUN" in tuner.refused("export")
     tuner("train", *SMALL, *SMALL_AGENTS["maddpg"], "hydra.run.dir=several")
     assert "several act in this environment" in tuner.refused("export", "several", "format=torch")
-    tuner("train", *SMALL, *SMALL_AGENTS["dqn"], "hydra.run.dir=mine")
     for words, said in (
         (("format=h5",), "format=h5 is not possible: it must be one of onnx, torch, saved_model"),
         (("format=saved_model",), "format=saved_model: the policy of an agent in torch is written as onnx or torch"),

@@ -23,8 +23,8 @@ from tuner.runs.evaluation_policy import Exploring
 from tuner.runs.run_folders import read_config
 
 
+@pytest.mark.usefixtures("dqn_run")
 def test_a_trained_run_is_evaluated_and_filmed(tuner: CommandLine) -> None:
-    tuner("train", *SMALL, *SMALL_AGENTS["dqn"], "hydra.run.dir=mine")
     answer = tuner("play", "mine", "num_episodes=4")
     assert (answer.status, answer.errors) == (0, "")
     assert "over 4 episodes" in answer.output
@@ -36,8 +36,8 @@ def test_a_trained_run_is_evaluated_and_filmed(tuner: CommandLine) -> None:
     assert tuner("play", "run=mine", "num_episodes=4").output == answer.output, "the same episodes each time"
 
 
+@pytest.mark.usefixtures("dqn_run")
 def test_without_a_film(tuner: CommandLine) -> None:
-    tuner("train", *SMALL, *SMALL_AGENTS["dqn"], "hydra.run.dir=mine")
     answer = tuner("play", "mine", "gif=null", "num_episodes=1")
     assert len(answer.output.splitlines()) == 2
     assert not (tuner.folder / "mine" / "play.gif").exists()
@@ -114,8 +114,8 @@ def test_several_agents_are_filmed(tuner: CommandLine) -> None:
     assert tuner("play", "mine", "num_episodes=1", "gif=null", "deterministic=false").status == 0
 
 
+@pytest.mark.usefixtures("dqn_run")
 def test_the_name_of_a_film_says_of_which_kind_it_is(tuner: CommandLine) -> None:
-    tuner("train", *SMALL, *SMALL_AGENTS["dqn"], "hydra.run.dir=mine")
     assert tuner("play", "mine", "gif=play.mp4", "num_episodes=1", "max_frames=5").status == 0
     assert (tuner.folder / "mine" / "play.mp4").read_bytes()[4:8] == b"ftyp"
     answer = tuner("play", "mine", "gif=play.avi", "num_episodes=1")
@@ -165,8 +165,8 @@ def test_an_episode_is_kept_in_several_ways(tuner: CommandLine) -> None:
         assert said in tuner.refused("play", "mine", wrong)
 
 
+@pytest.mark.usefixtures("dqn_run")
 def test_a_window_needs_a_screen(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    tuner("train", *SMALL, *SMALL_AGENTS["dqn"], "hydra.run.dir=mine")
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
@@ -237,8 +237,8 @@ def test_a_kind_of_film_that_needs_more(tuner: CommandLine, monkeypatch: pytest.
         check_kind(Path("play.mp4"))
 
 
+@pytest.mark.usefixtures("dqn_run")
 def test_a_film_that_cannot_be_written(tuner: CommandLine) -> None:
-    tuner("train", *SMALL, *SMALL_AGENTS["dqn"], "hydra.run.dir=mine")
     answer = tuner("play", "mine", "gif=config.yaml/play.gif", "num_episodes=1", "max_frames=2")
     assert answer.status != 0
     assert re.search(r"cannot write .*play\.gif", answer.errors.replace("\n", " "))
