@@ -2,7 +2,10 @@
 
 import sys
 
+from tuner.support import waiting_line
 from tuner.support.interrupts import begin_imports, end_work
+
+_ANSWERED_AT_ONCE = ("help", "version", "-h", "--help", "--version", "-sc", "--shell-completion")
 
 
 def main() -> int:
@@ -18,9 +21,14 @@ def main() -> int:
         shown = show_at_once(sys.argv[2:])
         if shown is not None:
             return shown
-    from tuner.cli import main as run
+    if not set(sys.argv[1:] or ["help"]) & set(_ANSWERED_AT_ONCE):
+        waiting_line.show("reading the configuration")
+    try:
+        from tuner.cli import main as run
 
-    status = run()
+        status = run()
+    finally:
+        waiting_line.erase()
     end_work()
     return status
 

@@ -14,6 +14,7 @@ from tuner.study.sampling.sampler_factory import make_sampler, num_distinct
 from tuner.study.storage.open_storage import has_studies
 from tuner.study.storage.store import quiet_optuna
 from tuner.study.study_probe import measure_pace
+from tuner.support import waiting_line
 from tuner.trial.messages import JsonDict
 
 
@@ -34,6 +35,7 @@ def make_plan(definition: StudyDefinition, resolved: JsonDict, width: int | None
         with StudyStore(url) as store:
             speed = remembered_speed(store, definition)
     if speed is None and definition.entry != FUNCTION_ENTRY:
+        waiting_line.change("measuring one run")
         with TemporaryDirectory() as folder, make_executor(resolved["executor"]) as executor:
             speed = _measured_speed(definition, executor, Path(folder))
     prunes = not str(resolved["pruner"]["_target_"]).endswith(".NopPruner")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from note_rl.support.xla_cache import xla_variables
+from tuner.support import waiting_line
 
 _ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",  # TensorFlow's lines about CPU features and missing CUDA libraries
@@ -16,6 +17,7 @@ _ENVIRONMENT = {
     "PYGAME_HIDE_SUPPORT_PROMPT": "1",
 }
 # TensorFlow 2.21 writes these before it reads the level
+_FRAMEWORKS = {"torch": "PyTorch", "tensorflow": "TensorFlow"}
 _CHATTER = re.compile(rb"WARNING: All log messages before absl::InitializeLog|I\d{4} .*(cudart_stub|port)\.cc")
 
 
@@ -31,6 +33,7 @@ def quiet_import(*modules: str) -> None:
         os.environ.update(xla_variables(os.environ))
     missing = [module for module in modules if module not in sys.modules]
     if missing:
+        waiting_line.change(f"loading {next((_FRAMEWORKS[one] for one in missing if one in _FRAMEWORKS), missing[0])}")
         with _stderr_without_chatter():
             for module in missing:
                 importlib.import_module(module)
