@@ -47,6 +47,7 @@ def as_the_chapter_trains(framework, as_printed):
     return agent, trained(framework, agent, episodes=8, callbacks=[watch]), losses
 
 
+@pytest.mark.slow_in_keras
 def test_as_printed_it_learns_what_was_meant(framework, caplog):
     """Its loss is [B, B], as r and d are [B] in Note_rl, too; here they come as [B, 1], which is said once."""
     with caplog.at_level(logging.WARNING):
