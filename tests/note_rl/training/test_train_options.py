@@ -271,7 +271,7 @@ def test_a_device_is_moved_to_or_refused(framework):
     with pytest.raises(SettingsError, match="too late"):
         agent.train(episodes=1, p=0)
     other, optimizer = dqn(framework, device="nowhere")
-    with pytest.raises(SettingsError, match="'nowhere' cannot be used"):
+    with pytest.raises(SettingsError, match="device=nowhere cannot be used"):
         other.train(optimizer=optimizer, episodes=1, p=0)
 
 

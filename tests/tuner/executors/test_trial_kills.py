@@ -235,7 +235,7 @@ def test_ends_are_noticed_without_pidfds(driver, tmp_path, monkeypatch, isolatio
     )
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     monkeypatch.setattr(os, "pidfd_open", refuse)
-    with LocalExecutor(isolation=isolation, limits=Limits(silence_s=0.5, grace_s=0.2)) as executor:
+    with LocalExecutor(isolation=isolation, limits=Limits(silence_s=2.0, grace_s=0.2)) as executor:
         outcomes = [
             driver.run(executor, entry, number=number, end="exit").outcome
             for number, entry in enumerate(["complete", "kill_itself", "breed", "hang"])

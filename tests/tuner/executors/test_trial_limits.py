@@ -30,15 +30,15 @@ def test_what_a_trial_says_after_the_verdict_that_it_hung_comes_too_late(driver)
 
 
 def test_a_trial_that_has_written_its_result_has_not_hung(driver):
-    with LocalExecutor(limits=Limits(silence_s=0.3, grace_s=GRACE_S)) as executor:
-        assert driver.run(executor, "stay_silent_at_the_end", seconds=1.0).outcome is Outcome.COMPLETE
+    with LocalExecutor(limits=Limits(silence_s=1.5, grace_s=GRACE_S)) as executor:
+        assert driver.run(executor, "stay_silent_at_the_end", seconds=2.5).outcome is Outcome.COMPLETE
 
 
 def test_waiting_for_a_verdict_is_not_silence(driver):
-    with LocalExecutor(limits=Limits(silence_s=0.3, grace_s=GRACE_S)) as executor:
+    with LocalExecutor(limits=Limits(silence_s=1.5, grace_s=GRACE_S)) as executor:
         driver.start(executor, "wait_for_verdict")
         driver.until(executor, TrialReported)
-        assert executor.wait(1.0) == []
+        assert executor.wait(2.5) == []
         executor.answer("screen/0", "continue")
         assert driver.finish(executor)["screen/0"].outcome is Outcome.COMPLETE
 

@@ -23,7 +23,9 @@ from tuner.study import StudyListener, StudyStore
 from tuner.study.run_registry import Run
 from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import OWNER, Ownership, OwnershipLostError
+from tuner.study.storage.trial_records import ENDING_ATTRIBUTE, OUTCOME_ATTRIBUTE, packed_curve
 from tuner.study.sweep.sweep_study import Sweep, SweepListener, SweepRunner, SweepSampler
+from tuner.trial.outcomes import Outcome
 from tuner.trial.system import start_time
 
 
@@ -176,7 +178,11 @@ def test_of_two_that_renew_their_marks_at_once_one_stays(tmp_path: Path, monkeyp
 
 
 def finish(study: optuna.Study) -> None:
-    study.tell(0, 1.0)
+    """Closes a run as another controller does."""
+    trial = optuna.trial.Trial(study, study.get_trials(deepcopy=False)[0]._trial_id)
+    trial.set_user_attr(OUTCOME_ATTRIBUTE, Outcome.COMPLETE.value)
+    trial.set_user_attr(ENDING_ATTRIBUTE, {"reason": "", "seconds": 1.0, "curve": packed_curve([(1.0, 1.0)])})
+    study.tell(trial, 1.0)
 
 
 def test_a_run_that_another_process_has_finished_is_no_traceback(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from tuner.features.decision.allocation import next_of
-from tuner.features.decision.coordinates import coordinates_of
 from tuner.features.decision.facts import Believed
 from tuner.features.decision.gaussian_process import Observations, Posterior, posterior
-from tuner.features.decision.scores import Scoring
+from tuner.features.decision.parameter_places import coordinates_of
+from tuner.features.decision.run_scores import Scoring
 from tuner.results.objective import FloatArray
 from tuner.results.records import CONFIRM, RunRecord
 from tuner.results.statistics import student_t

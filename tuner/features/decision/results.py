@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tuner.features.decision.choices import DECISIONS, ByAllRuns
+from tuner.features.decision.decision_rules import DECISIONS, ByAllRuns
 from tuner.features.decision.facts import BELIEVED, DECISION, RUNS_BEFORE, Believed
 from tuner.results.features import InResults
 from tuner.results.findings import Estimate, estimate

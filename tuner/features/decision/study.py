@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 import optuna
 
 from tuner.features.decision.allocation_registry import AllocationRegistry
-from tuner.features.decision.choices import CONFIRMED, ByAllRuns, ByModel
+from tuner.features.decision.decision_rules import CONFIRMED, ByAllRuns, ByModel
 from tuner.features.decision.facts import BELIEVED, DECISION
 from tuner.features.decision.model import StudyModel
 from tuner.results.records import CONFIRM, TEST, RunRecord

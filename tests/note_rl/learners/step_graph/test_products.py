@@ -78,7 +78,7 @@ def test_a_product_that_is_off_is_not_used(cpu, monkeypatch, caplog):
         with caplog.at_level(logging.WARNING):
             assert products.library("auto", CPU) == "mkl"
         assert "more than single precision" in caplog.text
-        with pytest.raises(SettingsError, match=r"off by .*; use matmul=auto or matmul=mkl"):
+        with pytest.raises(SettingsError, match=r"has an error of .*; use matmul=auto or matmul=mkl"):
             products.library("onednn", CPU)
     finally:
         products._without_onednn.cache_clear()

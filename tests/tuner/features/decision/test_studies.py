@@ -26,7 +26,7 @@ from tests.tuner.studies import (
 )
 from tuner.errors import UserError
 from tuner.features import parts
-from tuner.features.decision.choices import DECISIONS
+from tuner.features.decision.decision_rules import DECISIONS
 from tuner.features.decision.facts import BELIEVED, DECISION, Believed
 from tuner.features.decision.study import AllRunsSelection
 from tuner.reporting.features import InReporting

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from tuner.features.decision.coordinates import coordinates_of
 from tuner.features.decision.model import MOST_BEST, considered
+from tuner.features.decision.parameter_places import coordinates_of
 
 RATE = {"rate": FloatDistribution(1e-4, 1.0, log=True)}
 LAYERS = {"layers": IntDistribution(1, 5)}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.tuner.reporting.summaries import run
-from tuner.features.decision.scores import Score, Scoring
+from tuner.features.decision.run_scores import Score, Scoring
 from tuner.results.objective import Final
 from tuner.results.records import RunRecord
 from tuner.trial.messages import Outcome
