@@ -62,7 +62,7 @@ HOMES = {
         "tuner/features/*/range_search.py",
         "tuner/features/*/ranges.py",
         "tuner/features/*/pairs.py",
-        "tuner/features/*/coordinates.py",
+        "tuner/features/*/parameter_places.py",
         "tuner/features/*/allocation_registry.py",
         "tuner/features/*/study.py",
         "tuner/features/*/front_judge.py",
