@@ -48,6 +48,14 @@ def targets_in(node: yaml.Node, text: str) -> Iterator[tuple[Any, list[Line]]]:
         yield from targets_in(value, text)
 
 
+def numbers_in(lines: list[Line], known: dict[str, Field]) -> Iterator[Line]:
+    """Those with a number; where Python's is 10.0, a whole one is meant so."""
+    for key, value, comment in lines:
+        if isinstance(value, int | float):
+            whole = type(value) is int and isinstance(known[key].default, float)
+            yield key, float(value) if whole else value, comment
+
+
 def defaults_of(target: Any) -> dict[str, Field]:
     """By argument, as the table of settings has them, or as the signature says."""
     signature = inspect.signature(target)
@@ -63,7 +71,7 @@ def mismatch(line: Line, known: Field) -> str | None:
     said = re.search(r"\(Python: (.*?)(, as .*)?\)", comment)
     if default is inspect.Parameter.empty or str(value).startswith("${"):
         return None
-    if value == default and isinstance(value, bool) == isinstance(default, bool):
+    if value == default and type(value) is type(default):
         return f"{key} is Python's default: {comment}" if said else None
     if said is None:
         return f"{key}: {value} is {known.default_in_words} in Python: write that behind it"
@@ -78,9 +86,7 @@ def test_numbers_are_those_of_python_or_say_so(file: Path) -> None:
     text = file.read_text()
     for target, found_lines in targets_in(yaml.compose(text), text):
         known = defaults_of(target)
-        lines = [
-            line for line in found_lines if file.parent.name not in NAMED_BY_FILE or isinstance(line[1], int | float)
-        ]
+        lines = list(numbers_in(found_lines, known)) if file.parent.name in NAMED_BY_FILE else found_lines
         assert [found for line in lines if (found := mismatch(line, known[line[0]]))] == []
         if fields_of(target) if hasattr(target, "__dataclass_fields__") else ():
             assert [key for key, _, comment in lines if not comment] == [], "each is said what it is"

@@ -152,6 +152,13 @@ def test_drawn_values_stay_inside_and_come_back() -> None:
         assert space.drawn(config) == pytest.approx(drawn, rel=1e-9)
 
 
+def test_a_value_in_a_config_is_a_copy() -> None:
+    layers = [{"dense": 64}]
+    made = Space.from_config(SPACE, CONFIG).apply({"network": {"layers": []}}, {"network.layers": layers})
+    made["network"]["layers"][0]["dense"] = 1
+    assert layers == [{"dense": 64}]
+
+
 def test_apply_leaves_the_config_it_was_given_alone() -> None:
     before = copy.deepcopy(CONFIG)
     changed = Space.from_config(SPACE, CONFIG).apply(CONFIG, {"agent.gamma": 0.95})

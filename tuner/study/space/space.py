@@ -261,7 +261,7 @@ class Space:
         """A copy of the config with these values in place; what refers to one of them does not follow."""
         result = copy.deepcopy(config)
         for path, value in values.items():
-            set_path(result, path, value)
+            set_path(result, path, copy.deepcopy(value))
         return result
 
     def describe(self) -> JsonDict:
