@@ -42,6 +42,10 @@ class Vocabulary:
         written = str(value) if isinstance(value, numbers.Number) else repr(value)
         return f"{setting.name} must {rule}, got {written}{hint}"
 
+    def within(self, group: str, name: str, message: "Sentence") -> str:
+        """A message about one entry of a setting that maps names to settings of their own."""
+        return f"{name}: {message.said(self)}"
+
 
 PYTHON: Final = Vocabulary()
 _reader: Final = ContextVar[Vocabulary]("reader", default=PYTHON)
@@ -139,6 +143,17 @@ class Sentence:
     def __str__(self) -> str:
         """The words of Python, or those that are asked for by `speaking`."""
         return self.said(_reader.get())
+
+
+def within(group: str, name: str, *message: Any) -> Phrase:
+    """A message about one entry of a setting that maps names to settings of their own.
+
+    Args:
+        group: That setting.
+        name: Of the entry.
+        *message: The arguments of a `Sentence`.
+    """
+    return Phrase("within", (group, name, Sentence(*message)))
 
 
 def choice(name: str) -> Phrase:

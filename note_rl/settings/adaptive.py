@@ -3,15 +3,16 @@
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from note_rl.errors import SettingsError
-from note_rl.errors.wording import as_setting, out_of_range
+from note_rl.errors.wording import as_setting, out_of_range, within
 from note_rl.settings.adaptive_rules import LAWS, RULES, WINDOW
 from note_rl.settings.signals import RegisteredSignal, described, find
 from note_rl.support import near_names
-from note_rl.support.value_kinds import Count, Number
+from note_rl.support.setting_fields import check_fields, documented, given, named, setting
+from note_rl.support.value_kinds import POSITIVE, SHARE_ABOVE_0, Count, Number
 
 MODES = ("off", "advise", "control")
 Signals = Sequence[str | RegisteredSignal]
@@ -26,72 +27,71 @@ MANUAL_NAMES = (
     *("batch", "alpha", "lr", "eps", "freq", "tau", "gamma", "store", "weight_decay", "beta1", "beta2", "clip"),
     *("beta", "num_updates", "per_beta"),
 )
-_FRACTION = Number(0.0, 1.0, above=True)
-_POSITIVE = Number(0.0, above=True)
-_AT_LEAST_ONE = Number(1.0)
 
 
+@documented
 @dataclass(frozen=True, kw_only=True)
 class Adapt:
-    """How one hyperparameter is adapted. What is left out is as `note_rl.settings.adaptive_rules` has it.
+    """How one hyperparameter is adapted. What is left out is as `note_rl.settings.adaptive_rules` has it."""
 
-    Attributes:
-        law: feed_forward: the scheduled value times a power of the ratio to the target. noise: the learning rate times
-            ((1 + target) / (1 + noise))^gain. additive: the scheduled value plus rate * (ratio - 1). kl_step: a
-            fixed factor up or down where KL has left its band, from the present value. cap: never more than a share of
-            the effective sample size (batch_size). ess: the present value times scale * ratio, at once (batch_size).
-            solve: the exponent that gives the wished effective size (alpha).
-        gain: Power of the ratio to the target, or of the fixed factor of kl_step; 0: the scheduled value.
-        rate: Of the law "additive", which it implies: what is added to the scheduled value where the ratio is 2, and
-            taken from it where the ratio is 0. It is in units of the parameter, and no share of it: 0.5 of a learning
-            rate of 1e-3 means its bounds.
-        scale: Factor of the scheduled value.
-        min, max: Bounds.
-        min_factor, max_factor: The same in factors of the scheduled value.
-        slew: Largest factor from one decision to the next.
-        align: Batch sizes are multiples of this.
-        smooth: Weight of the newest measurement; None: that of all.
-        signals: By which of the signals, as in `Adaptive`; None: by all of them.
-        mode: "advise" or "off" for this one alone; None: that of all.
-    """
-
-    law: str | None = None
-    gain: float | None = None
-    rate: float | None = None
-    scale: float = 1.0
-    min: float | None = None
-    max: float | None = None
-    min_factor: float | None = None
-    max_factor: float | None = None
-    slew: float | None = None
-    align: int = 8
-    smooth: float | None = None
-    signals: Signals | None = None
-    mode: str | None = None
+    law: str | None = setting(
+        None,
+        manual=None,
+        text="feed_forward: the scheduled value times a power of the ratio to the target. noise: the learning rate "
+        "times ((1 + target) / (1 + noise))^gain. additive: the scheduled value plus rate * (ratio - 1). kl_step: a "
+        "fixed factor up or down where KL has left its band, from the present value. cap: never more than a share of "
+        "the effective sample size (batch_size). ess: the present value times scale * ratio, at once (batch_size). "
+        "solve: the exponent that gives the wished effective size (alpha).",
+    )
+    gain: float | None = setting(
+        None,
+        Number(0.0),
+        manual=None,
+        text="Power of the ratio to the target, or of the fixed factor of kl_step; 0: the scheduled value.",
+    )
+    rate: float | None = setting(
+        None,
+        Number(),
+        manual=None,
+        text='Of the law "additive", which it implies: what is added to the scheduled value where the ratio is 2, and '
+        "taken from it where the ratio is 0. It is in units of the parameter, and no share of it: 0.5 of a learning "
+        "rate of 1e-3 means its bounds.",
+    )
+    scale: float = setting(1.0, POSITIVE, manual=None, text="Factor of the scheduled value.")
+    min: float | None = setting(None, Number(), manual=None, text="Lower bound.")
+    max: float | None = setting(None, Number(), manual=None, text="Upper bound.")
+    min_factor: float | None = setting(
+        None, POSITIVE, manual=None, text="Lower bound as a factor of the scheduled value."
+    )
+    max_factor: float | None = setting(
+        None, POSITIVE, manual=None, text="Upper bound as a factor of the scheduled value."
+    )
+    slew: float | None = setting(None, Number(1.0), manual=None, text="Largest factor from one decision to the next.")
+    align: int = setting(8, Count(), manual=None, text="Batch sizes are multiples of this.")
+    smooth: float | None = setting(
+        None, SHARE_ABOVE_0, manual=None, text="Weight of the newest measurement; None: that of all."
+    )
+    signals: Signals | None = setting(
+        None, manual=None, text="By which of the signals, as in `Adaptive`; None: by all of them."
+    )
+    mode: str | None = setting(None, manual=None, text='"advise" or "off" for this one alone; None: that of all.')
 
     def __post_init__(self) -> None:
         """Refuses values out of range."""
-        kinds: dict[str, Any] = {
-            **dict.fromkeys(("gain",), Number(0.0)),
-            **dict.fromkeys(("rate", "min", "max"), Number()),
-            **dict.fromkeys(("scale", "min_factor", "max_factor"), _POSITIVE),
-            **{"slew": _AT_LEAST_ONE, "align": Count(), "smooth": _FRACTION},
-        }
-        for name, kind in kinds.items():
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, kind(name, value))
+        check_fields(self)
         for low, high in (("min", "max"), ("min_factor", "max_factor")):
             least, most = getattr(self, low), getattr(self, high)
             if least is not None and most is not None and least > most:
-                raise SettingsError(f"{low}={least} is above {high}={most}")
+                raise SettingsError("{} is above {}", given(self, low), given(self, high))
         if self.law is None and self.rate is not None:
             object.__setattr__(self, "law", "additive")
         if self.law is not None:
             _one_of("law", self.law, LAWS)
         if self.law == "additive" and self.rate is None:
             raise SettingsError(
-                "law=additive needs rate: by how much, where the ratio to the target differs from 1 by 1"
+                "{} needs {}: by how much, where the ratio to the target differs from 1 by 1",
+                given(self, "law"),
+                named(Adapt, "rate"),
             )
         _check_list(self.signals or ())
         if str(self.mode) == "False":  # what YAML makes of a bare off
@@ -100,61 +100,64 @@ class Adapt:
             _one_of("mode", self.mode, MODES)
 
 
+@documented
 @dataclass(frozen=True, kw_only=True)
 class Adaptive:
-    """Which hyperparameters are changed while training goes on, by which signals.
+    """Which hyperparameters are changed while training goes on, by which signals."""
 
-    Attributes:
-        mode: control: changed; advise: only noted what would be; off: nothing is measured.
-        signals: What health is measured by. Of several, the worst counts. Names, such as priority_ess and weight_ess
-            (effective sizes of priorities and importance weights), ratio_ess and kl (how far PPO's policy has moved
-            from the one that collected) and gradient_noise (noise scale over batch size); or objects of your own, see
-            `note_rl.adaptive.signals`.
-        parameters: By name, how each is adapted: the arguments of `Adapt`.
-        targets: By signal, what is wished: a number, or "auto": the median of the first `calibration` measurements.
-        gain: Multiplies the gains of all; 0: the static run, exactly.
-        period: Gradient steps between two measurements.
-        noise_period: The same of gradient noise, which costs more than the others together.
-        smooth: Weight of the newest measurement in running means.
-        warm_up: Measurements before the first decision.
-        calibration: Measurements of an "auto" target.
-        cooldown: Decisions after a change in which a parameter stays as it is.
-        kappa: Largest batch as a share of the effective number of transitions in the pool (law "cap").
-        schedule: What is to be repeated of an earlier run, by parameter: pairs (environment steps, value from then on).
-            Nothing is measured then. Beside the parameters that can be adapted, any number of the agent may stand here.
-    """
-
-    mode: str = "control"
-    signals: Signals = ()
-    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    targets: Mapping[str, float | str] = field(default_factory=dict)
-    gain: float = 1.0
-    period: int = 50
-    noise_period: int = 100
-    smooth: float = 0.2
-    warm_up: int = 20
-    calibration: int = 20
-    cooldown: int = 0
-    kappa: float = 0.25
-    schedule: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
+    mode: str = setting(
+        "control",
+        manual=None,
+        text="control: changed; advise: only noted what would be; off: nothing is measured.",
+    )
+    signals: Signals = setting(
+        (),
+        manual=None,
+        text="What health is measured by. Of several, the worst counts. Names, such as priority_ess and weight_ess "
+        "(effective sizes of priorities and importance weights), ratio_ess and kl (how far PPO's policy has moved "
+        "from the one that collected) and gradient_noise (noise scale over batch size); or objects of your own, see "
+        "`note_rl.adaptive.signals`.",
+    )
+    parameters: Mapping[str, Mapping[str, Any]] = setting(
+        dict, manual=None, text="By name, how each is adapted: the arguments of `Adapt`."
+    )
+    targets: Mapping[str, float | str] = setting(
+        dict,
+        manual=None,
+        text='By signal, what is wished: a number, or "auto": the median of the first `calibration` measurements.',
+    )
+    gain: float = setting(
+        1.0, Number(0.0), manual=None, text="Multiplies the gains of all; 0: the static run, exactly."
+    )
+    period: int = setting(50, Count(), manual=None, text="Gradient steps between two measurements.")
+    noise_period: int = setting(
+        100, Count(), manual=None, text="The same of gradient noise, which costs more than the others together."
+    )
+    smooth: float = setting(0.2, SHARE_ABOVE_0, manual=None, text="Weight of the newest measurement in running means.")
+    warm_up: int = setting(20, Count(), manual=None, text="Measurements before the first decision.")
+    calibration: int = setting(20, Count(), manual=None, text='Measurements of an "auto" target.')
+    cooldown: int = setting(
+        0, Count(0), manual=None, text="Decisions after a change in which a parameter stays as it is."
+    )
+    kappa: float = setting(
+        0.25,
+        SHARE_ABOVE_0,
+        manual=None,
+        text='Largest batch as a share of the effective number of transitions in the pool (law "cap").',
+    )
+    schedule: Mapping[str, Sequence[Sequence[float]]] = setting(
+        dict,
+        manual=None,
+        text="What is to be repeated of an earlier run, by parameter: pairs (environment steps, value from then on). "
+        "Nothing is measured then. Beside the parameters that can be adapted, any number of the agent may stand here.",
+    )
 
     def __post_init__(self) -> None:
         """Refuses values out of range and contradictions."""
         if str(self.mode) == "False":  # what YAML makes of a bare off
             object.__setattr__(self, "mode", "off")
         _one_of("mode", self.mode, MODES)
-        kinds: dict[str, Any] = {
-            **{"gain": Number(0.0), "smooth": _FRACTION, "kappa": _FRACTION},
-            **{
-                "period": Count(),
-                "noise_period": Count(),
-                "warm_up": Count(),
-                "calibration": Count(),
-                "cooldown": Count(0),
-            },
-        }
-        for name, kind in kinds.items():
-            object.__setattr__(self, name, kind(name, getattr(self, name)))
+        check_fields(self)
         for name in ("parameters", "targets", "schedule"):
             if not isinstance(getattr(self, name), Mapping):
                 raise SettingsError(out_of_range(name, "map names to what is chosen for them", getattr(self, name)))
@@ -163,7 +166,7 @@ class Adaptive:
             self.signal(chosen)  # refuses unknown names
         for name, target in self.targets.items():
             if target != "auto":
-                _POSITIVE(f"targets.{name}", target)
+                POSITIVE(f"targets.{name}", target)
         for name, how in self.adapters().items():
             self._check_signals_of(name, how)
         self._check_batch_signals()
@@ -183,9 +186,9 @@ class Adaptive:
         """
         if not isinstance(chosen, str):
             return chosen
-        for given in self.signals:
-            if not isinstance(given, str) and given.name == chosen:
-                return given
+        for one in self.signals:
+            if not isinstance(one, str) and one.name == chosen:
+                return one
         return find(chosen)
 
     def target(self, signal: RegisteredSignal) -> float | str:
@@ -245,14 +248,14 @@ def adapt(name: str, arguments: Mapping[str, Any]) -> Adapt:
         raise SettingsError(f"{name} must be given as {{min: ..., max: ..., gain: ...}}, got {arguments!r}")
     for key in arguments:
         if key not in known:
-            raise SettingsError(f"{name}: {_unknown(key, known)}")
+            raise SettingsError(within("parameters", name, _unknown(key, known)))
     try:
         how = Adapt(**arguments)
     except SettingsError as error:
-        raise SettingsError(f"{name}: {error}") from error
+        raise SettingsError(within("parameters", name, *error.args)) from error
     for law, only in (("cap", "batch_size"), ("ess", "batch_size"), ("solve", "alpha"), ("noise", "learning_rate")):
         if how.law == law and name != only:
-            raise SettingsError(f"{name}: law={law} is for {only}")
+            raise SettingsError(within("parameters", name, "{} is for {}", given(how, "law"), only))
     return how
 
 

@@ -14,7 +14,7 @@ from note_rl.settings.signals import check_signal
 from note_rl.settings.switch_names import DATASET, FRAME_STACK, HER, IRL, MARL, OFFLINE, PPO, SEQUENCES, TRL
 from note_rl.settings.workers import WorkerSettings
 from note_rl.support.setting_fields import check_fields, documented, given, named, setting
-from note_rl.support.value_kinds import SHARE, Count, Described, Number, OneOf, count_or_auto, device, flag
+from note_rl.support.value_kinds import MULTIPLIED_BY, SHARE, Count, Described, Number, count_or_auto, device, flag
 
 _ADAPTIVE = "be Adaptive(signals=[...], parameters={...}) of note_rl.settings"
 
@@ -71,7 +71,7 @@ class Settings:
     )
     matmul: str = setting(
         "auto",
-        OneOf(("auto", "mkl", "onednn")),
+        MULTIPLIED_BY,
         text="PyTorch on a CPU: who takes large products of matrices in recorded gradient steps. MKL is how PyTorch "
         'multiplies; "auto": oneDNN on CPUs of AMD that know AVX-512, which MKL leaves unused there, else MKL.',
     )

@@ -258,6 +258,7 @@ SHARE_ABOVE_0 = Number(0.0, 1.0, above=True)
 SHARE_BELOW_1 = Number(0.0, 1.0, below=True)
 POSITIVE = Number(0.0, above=True)
 NOT_NEGATIVE = Number(0.0)
+MULTIPLIED_BY = OneOf(("auto", "mkl", "onednn"))
 # Of arguments of methods, and of options, that are no settings.
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("num_episodes", "max_steps", "min_exp_per_proc", "save_freq", "max_save_files"), Count()),

@@ -20,7 +20,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from note_rl.support.setting_fields import setting
-from note_rl.support.value_kinds import SHARE, Count, Number, OneOf, count_or_auto, flag_or_auto
+from note_rl.support.value_kinds import MULTIPLIED_BY, SHARE, Count, Number, OneOf, count_or_auto, flag_or_auto
 from tuner.config.cached_loader import ConfigLoader
 from tuner.config.hydra_internals import search_path_of
 from tuner.config.section_base import Section
@@ -97,7 +97,7 @@ class TrainingConfig(Section, path="training"):
     normalise_reward: bool = False
     multi_agent: bool = False
     jit_compile: bool | str = setting("auto", flag_or_auto)
-    matmul: str = setting("auto", OneOf(("auto", "mkl", "onednn")))
+    matmul: str = setting("auto", MULTIPLIED_BY)
     target_reward: float | None = None
     reward_window: int = setting(100, Count())
     target_by: Literal["episodes", "evaluations"] = "episodes"

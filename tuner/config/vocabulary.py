@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from note_rl.errors import NoteRLError
-from note_rl.errors.wording import SettingName, Vocabulary, speaking
+from note_rl.errors import NoteRLError, SettingsError
+from note_rl.errors.wording import Sentence, SettingName, Vocabulary, speaking
 from tuner.config.kinds import written
 
 _BUFFER: Final = "buffer"
@@ -115,6 +115,14 @@ class CommandLine(Vocabulary):
             return super().out_of_range(setting, rule, value, hint)
         typed = self._node.get(setting.name, value)  # of a list, all of it
         return f"{path}={written(typed)} is not possible: it must {rule}{hint}"
+
+    def within(self, group: str, name: str, message: Sentence) -> str:
+        """The message with the paths of that entry."""
+        entries = self._node.get(group)
+        if not isinstance(entries, Mapping) or not isinstance(entries.get(name), Mapping):
+            return super().within(group, name, message)
+        path = f"{self._path}.{group}.{name}".removeprefix(".")
+        return about_part(path, entries[name], SettingsError(message))
 
     def _path_of(self, setting: SettingName) -> str | None:
         if setting.argument in CHOICES:

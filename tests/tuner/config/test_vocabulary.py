@@ -41,7 +41,7 @@ from note_rl.settings import (
     Window,
     WorkerSettings,
 )
-from note_rl.settings.adaptive import of_manual
+from note_rl.settings.adaptive import Adapt, of_manual
 from note_rl.settings.distributed import ClusterTask
 from note_rl.settings.schedules import Exponential, Linear
 from note_rl.settings.set_arguments import settings_from_set
@@ -214,7 +214,7 @@ OF_SET: list[Callable[[], object]] = [
 
 FIELDS = {
     kind.__name__: {one.name for one in fields(kind)}
-    for kind in (*vars(settings).values(), TrainOptions)
+    for kind in (*vars(settings).values(), Adapt, TrainOptions)
     if is_dataclass(kind)
 }
 OF_PYTHON = {*arguments_of_set(), *(one.name for one in fields(TrainOptions))}
@@ -279,8 +279,24 @@ def test_a_refusal_speaks_one_vocabulary(call: Callable[[], object]) -> None:
     for setting in settings_of(Sentence("", *error.args)):
         if setting.part:
             assert setting.name.partition(".")[0] in FIELDS[setting.part]
-            assert setting.part in vocabulary.SECTIONS
+            assert setting.part in {*vocabulary.SECTIONS, Adapt.__name__}  # whose places are those of parameters
         assert setting.argument in (*OF_PYTHON, "", setting.name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "typed"),
+    [
+        ({"slew": 0.5}, "alpha: slew must be at least 1, got 0.5", ".slew=0.5 is not possible: it must be at least 1"),
+        ({"min": 2, "max": 1}, "alpha: min=2 is above max=1", ".min=2 is above adaptive.parameters.alpha.max=1"),
+        ({"law": "noise"}, "alpha: law=noise is for learning_rate", ".law=noise is for learning_rate"),
+        ({"lw": "cap"}, "alpha: there is no 'lw'; did you mean law?", ": there is no 'lw'; did you mean law?"),
+    ],
+)
+def test_what_is_refused_of_an_adapted_parameter_has_its_path(arguments: dict[str, Any], said: str, typed: str) -> None:
+    error = refusal(lambda: adaptive(alpha=arguments))
+    assert str(error) == said
+    node = {"parameters": {"alpha": arguments}}
+    assert about_part("adaptive", node, error) == f"adaptive.parameters.alpha{typed}"
 
 
 @pytest.mark.parametrize("call", [pytest.param(call, id=str(number)) for number, call in enumerate(OF_SET)])
