@@ -6,8 +6,8 @@ from typing import Any
 
 from tuner.checking.other_libraries import scheduled_here
 from tuner.checking.schema import Part, Schema
+from tuner.config.annotations import conform, shortened, written
 from tuner.config.composition import HYDRA_KEYS, SECTIONS
-from tuner.config.kinds import conform, shortened, written
 from tuner.config.network_section import CRITIC, Networks
 from tuner.config.paths import get_path, targets_in
 from tuner.config.signatures import Signature, signature_of

@@ -14,8 +14,8 @@ from note_rl.support.setting_fields import like, setting
 from note_rl.support.value_kinds import Count
 from tuner.checking.sections import check_section
 from tuner.commands.preflight import check_command
+from tuner.config.annotations import written
 from tuner.config.composition import RunConfig, run_config_of
-from tuner.config.kinds import written
 from tuner.config.section_base import Section
 from tuner.errors import UserError
 from tuner.finders.comparison.candidates import CandidateBudget, Metric

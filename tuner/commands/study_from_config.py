@@ -16,8 +16,8 @@ from tuner.checking.hydra_messages import parse_overrides
 from tuner.checking.section_types import StudyConfig
 from tuner.commands.baselines import KnownConfigs
 from tuner.commands.features import InCommands
+from tuner.config.annotations import written
 from tuner.config.composition import RUN_PARTS, run_config_of, with_section_defaults
-from tuner.config.kinds import written
 from tuner.config.paths import flatten
 from tuner.errors import UserError
 from tuner.executors.executor_factory import check_executor

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.config.kinds import written
+from tuner.config.annotations import written
 from tuner.config.signatures import signature_of
 from tuner.errors import UserError
 from tuner.trial.messages import JsonDict

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from tuner.config.kinds import shortened
+from tuner.config.annotations import shortened
 from tuner.config.modules_used import mark_of, note, remembered
 from tuner.config.paths import targets_in
 from tuner.config.signatures import home_of

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from note_rl.errors import NoteRLError, SettingsError
 from note_rl.errors.wording import Sentence, SettingName, Vocabulary, speaking
-from tuner.config.kinds import written
+from tuner.config.annotations import written
 
 _BUFFER: Final = "buffer"
 SECTIONS: Final = {

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterable
 
-from tuner.config.kinds import written
+from tuner.config.annotations import written
 from tuner.errors import UserError
 from tuner.study.space.coordinates import (
     Bounds,
