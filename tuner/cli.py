@@ -30,7 +30,7 @@ from tuner.config.composition import conf_folder, config_loader, prepare_hydra
 from tuner.config.hydra_internals import arguments_parser, hydra_of, run_as_main
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
-from tuner.support.help_columns import width_of
+from tuner.support.help_columns import in_columns, width_of, wrapped_text
 from tuner.support.interrupts import EXIT_INTERRUPTED, begin_work
 from tuner.support.names import did_you_mean
 from tuner.support.passwords import hidden, without_password
@@ -47,24 +47,22 @@ _HELP = ("-h", "--help", "help")
 EXIT_CRASHED = 1
 EXIT_REFUSED = 2
 
-_EPILOG = """\
-Settings are KEY=VALUE, choices are GROUP=NAME:
-
-  tuner train agent=ppo env=acrobot seed=3   one run
-  tuner train -m agent=dqn,ppo seed=1,2      each combination
-  tuner train experiment=dqn_cartpole        published settings
-  tuner tune agent=ppo                       a study; typed again, it goes on
-  tuner find lr agent=ppo                    a learning rate to begin with
-  tuner play runs/NAME                       watch what was learned
-  tuner export runs/NAME                     the policy as an ONNX model
-  tuner plot runs/NAME runs/OTHER            learning curves
-{examples}
-  tuner options ppo                          settings of an agent, with ranges
-  tuner guide tune                           how a study works
-  tuner doctor                               what is installed (tuner --version)
-
-`tuner COMMAND --help` lists all choices and settings,
-`tuner COMMAND --cfg job` shows the configuration as composed."""
+_EXAMPLES = (
+    ("tuner train agent=ppo env=acrobot seed=3", "one run"),
+    ("tuner train -m agent=dqn,ppo seed=1,2", "each combination"),
+    ("tuner train experiment=dqn_cartpole", "published settings"),
+    ("tuner tune agent=ppo", "a study; typed again, it goes on"),
+    ("tuner find lr agent=ppo", "a learning rate to begin with"),
+    ("tuner play runs/NAME", "watch what was learned"),
+    ("tuner export runs/NAME", "the policy as an ONNX model"),
+    ("tuner plot runs/NAME runs/OTHER", "learning curves"),
+)
+_MORE_EXAMPLES = (
+    ("tuner options ppo", "settings of an agent, with ranges"),
+    ("tuner guide tune", "how a study works"),
+    ("tuner doctor", "what is installed (tuner --version)"),
+)
+_COMMAND_COLUMNS, _EXAMPLE_COLUMNS = 33, 41
 
 
 @dataclass
@@ -164,13 +162,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if _runs_own_code(name, arguments) and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # env.id=my_pkg:MyEnv-v0 finds my_pkg.py here, as `python` would
     if name in ("", *_HELP):
-        sys.stdout.write(_help_page())
+        sys.stdout.write(_help_page(width_of(sys.stdout)))
         return 0
     if name in ("--version", "version"):
         sys.stdout.write(f"tuner {_version()}\n")
         return 0
     if name in ("-sc", "--shell-completion"):
-        return _complete(arguments)
+        return _answered(COMMANDS["train"], lambda: _complete(arguments))
     if name not in COMMANDS:
         return _refuse(f"there is no command {name!r}{did_you_mean(name, COMMANDS)}")
     command = COMMANDS[name]
@@ -371,11 +369,23 @@ def _refuse(message: str, command: Command | None = None) -> int:
     return EXIT_REFUSED
 
 
-def _help_page() -> str:
-    lines = ["Hyperparameter tuning for reinforcement learning.", "", "usage: tuner COMMAND ...", ""]
-    lines += [f"  {command.name:<10}{command.usage:<25}{command.summary}" for command in COMMANDS.values()]
-    examples = [f"  {f'tuner {one.name} NAME':<43}{one.example}" for one in COMMANDS.values() if one.example]
-    return "\n".join([*lines, "", _EPILOG.format(examples="\n".join(examples)), ""])
+def _help_page(width: int | None) -> str:
+    """All commands, and examples, for a terminal of that width."""
+    commands = [(f"{one.name:<10}{one.usage}".rstrip(), one.summary) for one in COMMANDS.values()]
+    of_commands = [(f"tuner {one.name} NAME", one.example) for one in COMMANDS.values() if one.example]
+    examples = [*_EXAMPLES, *of_commands, *_MORE_EXAMPLES]
+    paragraphs = (
+        wrapped_text("Hyperparameter tuning for reinforcement learning.", width),
+        ["usage: tuner COMMAND ..."],
+        in_columns(commands, _COMMAND_COLUMNS, width),
+        wrapped_text("Settings are KEY=VALUE, choices are GROUP=NAME:", width),
+        in_columns(examples, _EXAMPLE_COLUMNS, width),
+        [
+            *wrapped_text("`tuner COMMAND --help` lists all choices and settings,", width),
+            *wrapped_text("`tuner COMMAND --cfg job` shows the configuration as composed.", width),
+        ],
+    )
+    return "\n\n".join("\n".join(lines) for lines in paragraphs) + "\n"
 
 
 def _version() -> str:

@@ -91,6 +91,13 @@ def test_help_shows_the_settings_as_typed(tuner: CommandLine) -> None:
     assert "\n  space.buffer.num_epochs={low:1,high:20}\n" in output
 
 
+def test_help_fits_a_narrow_terminal(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.cli.width_of", lambda stream: 40)
+    for arguments in (["--help"], ["tune", "--help"], ["doctor", "--help"]):
+        lines = tuner(*arguments).output.splitlines()
+        assert [line for line in lines if len(line) > 40 and len(line.split()) > 1] == []
+
+
 def test_no_line_of_the_help_page_is_wider_than_a_terminal(tuner: CommandLine) -> None:
     assert max(map(len, tuner("--help").output.splitlines())) <= 80
 
@@ -192,9 +199,9 @@ def test_as_a_module_and_from_a_pipe(tmp_path: Path) -> None:
     assert (finished.returncode, finished.stdout) == (2, "")
     choices = ", ".join(AGENTS)
     assert finished.stderr == f"tuner train: there is no agent=ppoo; did you mean agent=ppo? (there is {choices})\n"
-    script = f"{sys.executable} -m tuner train --help | head -1"
-    piped = subprocess.run(
-        script, shell=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
-    assert piped.stdout.startswith("usage: tuner train")
-    assert piped.stderr == ""
+    for asked, first in (("train --help", "usage: tuner train"), ("-sc install=bash", "export ")):
+        script = f"{sys.executable} -m tuner {asked} | head -1"
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        piped = subprocess.run(script, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert piped.stdout.startswith(first)
+        assert piped.stderr == ""

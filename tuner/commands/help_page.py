@@ -44,7 +44,7 @@ def help_page(
     choices = list(_choices(loader, chosen))
     listed = in_columns(choices, max((len(group) for group, _ in choices), default=0), width)
     paragraphs = [
-        [f"usage: tuner {command.name} {command.usage}", command.summary],
+        [*wrapped_text(f"usage: tuner {command.name} {command.usage}", width), *wrapped_text(command.summary, width)],
         [f"{_CHOICES}:", *listed] if listed else [],
         [f"{_SETTINGS}:"],
         *_sections(config, chosen, about, texts, width),

@@ -13,14 +13,32 @@ LONG = "words " * 40 + "/a/path/that/somebody/copies/from/here"
 
 def test_text_that_is_too_long_goes_on_below_its_beginning() -> None:
     rows = [("one", "a text of more words than fit"), ("much_too_long", "beside"), ("alone", "")]
-    assert in_columns(rows, first=6, width=30) == [
-        "  one     a text of more words",
-        "          than fit",
+    assert in_columns(rows, first=6, width=36) == [
+        "  one     a text of more words than",
+        "          fit",
         "  much_too_long",
         "          beside",
         "  alone",
     ]
     assert in_columns(rows[:1], first=6, width=None) == ["  one     a text of more words than fit"]
+
+
+def test_in_a_narrow_terminal_texts_stand_below_their_names() -> None:
+    rows = [("tuner train", "one run"), ("a=[1,22,333]", "a text of many words"), ("", "more"), ("x" * 20, "")]
+    assert in_columns(rows, first=6, width=12) == [
+        "  tuner",
+        "  train",
+        "    one run",
+        "  a=[1,22,",
+        "  333]",
+        "    a text",
+        "    of many",
+        "    words",
+        "    more",
+        "  xxxxxxxxx",
+        "  xxxxxxxxx",
+        "  xx",
+    ]
 
 
 def test_what_can_be_copied_is_not_broken() -> None:
