@@ -15,7 +15,7 @@ from note_rl.support.value_kinds import POSITIVE, SHARE_BELOW_1, Count, Number, 
 from tuner.config.composition import EvaluationConfig
 from tuner.config.section_base import Named, Section
 from tuner.errors import UserError
-from tuner.results.features import decisions, search_of
+from tuner.results.features import AUTO, decider_of, decisions, search_of
 from tuner.results.protocol import Decider, Search, StudySettings
 from tuner.support.names import one_of
 from tuner.trial.messages import JsonDict
@@ -48,12 +48,16 @@ class _Decision:
     @property
     def range(self) -> str:
         """The names."""
-        return OneOf(tuple(decisions())).range
+        return OneOf(self._names).range
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return (AUTO, *decisions())
 
     def __call__(self, name: Name, value: Any) -> Any:
         """The name."""
-        if value not in decisions():
-            near = one_of(nearest(value, decisions(), 1))
+        if value not in self._names:
+            near = one_of(nearest(value, self._names, 1))
             raise SettingsError(out_of_range(name, f"be {self.range}", value, near))
         return value
 
@@ -66,7 +70,7 @@ class StudyConfig(StudySettings):
     folder: str = like(StudyPlace, "folder")
     size: str = "quick"
     evolution: JsonDict | None = None
-    decision: str = setting("confirmed", _Decision())
+    decision: str = setting(AUTO, _Decision())
     environments: Sequence[str] | None = None
     as_begun: bool = False
 
@@ -78,7 +82,7 @@ class StudyConfig(StudySettings):
     @property
     def decider(self) -> Decider | None:
         """What chooses the winner in place of the scores on the seeds of confirmation; None: these do."""
-        return decisions()[self.decision]
+        return decider_of(self.decision, self, self.search)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,12 @@ _WARM_STARTS = {
 }
 
 
+def named_starts(told: str | bool | Sequence[str]) -> list[str]:
+    """The names that are typed for `warm_start`."""
+    names = told if isinstance(told, list) else _WARM_STARTS.get(str(told), [told])
+    return [str(name) for name in names]
+
+
 class KnownConfigs:
     """Configurations of experiments, with a study's framework.
 
@@ -40,14 +46,13 @@ class KnownConfigs:
         self._default = run_config
         self._config_dir = config_dir
 
-    def starts(self, told: str | bool | Sequence[str]) -> dict[str, JsonDict]:
+    def starts(self, names: Sequence[str]) -> dict[str, JsonDict]:
         """What a search begins with, by name.
 
         Raises:
             UserError: There is none of a name, or it trains another agent.
         """
-        names = told if isinstance(told, list) else _WARM_STARTS.get(str(told), [told])
-        return {str(name): self._start(str(name)) for name in names}
+        return {name: self._start(name) for name in names}
 
     def baselines(self, names: Sequence[str]) -> dict[str, JsonDict]:
         """What a winner is compared with, by name: trained as long as the study trains, and measured alike.
@@ -76,7 +81,7 @@ class KnownConfigs:
     def _start(self, name: str) -> JsonDict:
         if name == DEFAULT_BASELINE:
             return self._default
-        found = self._composed(name, f"warm_start={name} must be off, default or an experiment (or a list of these)")
+        found = self._composed(name, f"warm_start={name} must be off, default, an experiment or study:NAME (or a list)")
         agents = [function_name(one) for one in (found, self._default)]
         if agents[0] != agents[1]:
             raise UserError(

@@ -14,7 +14,8 @@ from note_rl.errors import NoteRLError
 from tuner.checking.features import InChecking
 from tuner.checking.hydra_messages import parse_overrides
 from tuner.checking.section_types import StudyConfig
-from tuner.commands.baselines import KnownConfigs
+from tuner.commands.baselines import KnownConfigs, named_starts
+from tuner.commands.earlier_studies import starts_of
 from tuner.commands.features import InCommands
 from tuner.config.annotations import written
 from tuner.config.composition import RUN_PARTS, run_config_of, with_section_defaults
@@ -23,6 +24,7 @@ from tuner.errors import UserError
 from tuner.executors.executor_factory import check_executor
 from tuner.features import parts
 from tuner.results.number_format import describe_part
+from tuner.results.records import EARLIER_STUDY
 from tuner.runs.build import build_node, check_trackers
 from tuner.runs.config_checks import check_kinds, checked_run, resolve
 from tuner.runs.functions import ENTRY as FUNCTION_ENTRY
@@ -183,6 +185,7 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
     settings = StudyConfig(**study)
     search = settings.search
     configs = KnownConfigs(run_config, config_dir)
+    starts = named_starts(resolved["warm_start"])
     baselines = configs.baselines(settings.baselines)
     described = {part: describe_part(resolved[part]) for part in ("sampler", "pruner")}
     found = StudyDefinition(
@@ -196,7 +199,7 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
         agent=agent,
         folder=Path(study["folder"]),
         configure=configure,
-        warm_start=configs.starts(resolved["warm_start"]),
+        warm_start=configs.starts([name for name in starts if not name.startswith(EARLIER_STUDY)]),
         known=baselines,
         features=_of_features(resolved),
         facts={
@@ -205,6 +208,9 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
             **({} if _in_fixed_order(resolved["executor"]) else {BY_CHANCE: "as trials end"}),
         },
     )
+    earlier = [name.removeprefix(EARLIER_STUDY) for name in starts if name.startswith(EARLIER_STUDY)]
+    for name in earlier:
+        found = replace(found, warm_start={**found.warm_start, **starts_of(found, resolved["storage"]["url"], name)})
     check_definition(found)
     return replace(found, entry=FUNCTION_ENTRY, probe=None) if is_function(run_config) else found
 

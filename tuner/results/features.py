@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
-from typing import Any
+from typing import Any, Final
 
 from tuner.features import nothing, parts
 from tuner.results.findings import Estimate, Verdict
@@ -89,6 +89,7 @@ class InResults:
         facts: What a study knows by it.
         search: Makes what draws configurations in place of screening, of settings of the study that say so.
         decisions: Names of what chooses the winner, as typed: what is made of it; None: nothing is needed.
+        preferred_decision: Which of them is taken for a study with these settings where nothing is typed.
         tuning: The score that a configuration was chosen by, where that is not the one on the seeds of its last stage.
         first_stages: In place of screening.
         sizes: Of a study, by what they are called: what the storage calls them.
@@ -107,6 +108,7 @@ class InResults:
     facts: tuple[Fact[Any], ...] = ()
     search: Callable[[JsonDict], Search | None] = nothing
     decisions: Mapping[str, Decider | None] = field(default_factory=dict)
+    preferred_decision: Callable[[StudySettings, Search | None], str | None] = nothing
     tuning: Callable[[StudySummary, str], Estimate | None] = nothing
     first_stages: tuple[str, ...] = ()
     sizes: Mapping[str, str] = field(default_factory=dict)
@@ -137,9 +139,20 @@ def search_of(settings: JsonDict | None) -> Search | None:
     return next(filter(None, (part.search(settings) for part in parts(InResults) if settings is not None)), None)
 
 
+AUTO: Final = "auto"
+"""Typed for a decision: that which suits the study."""
+
+
 def decisions() -> dict[str, Decider | None]:
     """What may choose the winner of a study, by the name that is typed for it."""
     return {name: made for part in parts(InResults) for name, made in part.decisions.items()}
+
+
+def decider_of(name: str, settings: StudySettings, search: Search | None) -> Decider | None:
+    """What chooses the winner by what is typed; of "auto", what suits these settings."""
+    if name == AUTO:
+        name = next(filter(None, (part.preferred_decision(settings, search) for part in parts(InResults))))
+    return decisions()[name]
 
 
 def all_facts() -> Iterator[Fact[Any]]:

@@ -30,6 +30,10 @@ def numbers_among(values: Iterable[Scalar]) -> list[float]:
     return [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
 
 
+EARLIER_STUDY: Final = "study:"
+"""In front of the names of configurations that another study has found."""
+
+
 @dataclass(frozen=True)
 class Descent:
     """Where a run stands in the tree of those that go on from one another.

@@ -16,7 +16,8 @@ from tuner.results.insights.differences import difference_of, scores_of
 from tuner.results.insights.failures import failed_tests, kinds_of
 from tuner.results.insights.winner_ties import Noise, seed_noise
 from tuner.results.number_format import counted, describe_params, format_number, format_signed, join_words
-from tuner.results.records import CONFIRM, RACE, TEST, StudySummary
+from tuner.results.protocol import DEFAULT_BASELINE
+from tuner.results.records import CONFIRM, EARLIER_STUDY, RACE, SCREEN, TEST, StudySummary
 from tuner.results.statistics import probability_of_improvement
 from tuner.results.sweep_verdict import sweep_verdict
 from tuner.trial.messages import Outcome
@@ -262,11 +263,34 @@ def _parts_details(summary: StudySummary, label: str) -> tuple[str, ...]:
 
 
 def _start_details(summary: StudySummary, label: str) -> tuple[str, ...]:
+    """What the search owes to the configurations that it was started with."""
     if label not in summary.starts:
-        return ()
-    name = summary.starts[label]
-    known = "the default configuration" if name == "default" else f"the configuration of experiment {name}"
+        return _best_start(summary, label)
+    known = _known_as(summary.starts[label])
     return (f"The winner was not found: it is {known}, which the search was started with (warm_start).",)
+
+
+def _known_as(name: str) -> str:
+    if name == DEFAULT_BASELINE:
+        return "the default configuration"
+    study, _, place = name.removeprefix(EARLIER_STUDY).rpartition("/")
+    if name.startswith(EARLIER_STUDY):
+        return f"number {place} of the best configurations of study {study}"
+    return f"the configuration of experiment {name}"
+
+
+def _best_start(summary: StudySummary, label: str) -> tuple[str, ...]:
+    """How far the search has come from there, by scores on the seed of screening."""
+    scores = {run.label: run.score for run in summary.runs if run.stage == SCREEN and run.complete}
+    started = [(score, one) for one, score in scores.items() if one in summary.starts and score is not None]
+    own = scores.get(label)
+    if not started or own is None:
+        return ()
+    best, name = max(started)
+    return (
+        f"Of the configurations that the search was started with (warm_start), {name} is the best: "
+        f"{format_number(best)} in screening, where the winner has {format_number(own)}.",
+    )
 
 
 def _baseline_details(summary: StudySummary, scores: dict[int, float]) -> tuple[str, ...]:

@@ -19,13 +19,16 @@ def test_a_plan_says_what_would_be_done_and_does_nothing(tuner: CommandLine) -> 
     words = " ".join(answer.output.split())
     assert "agent.gamma 0.97 .. 0.999 (log of 1 - x)" in words
     assert "screen 20 runs 600,000 env steps" in words
-    assert "race 4 runs 120,000 env steps" in words
-    assert "confirm 3 x 2 runs 180,000 env steps" in words
+    assert "confirm 10 runs 300,000 env steps" in words
     assert "test 2 x 5 runs 300,000 env steps" in words
     assert "rungs after 1/9 and 3/9 of a run" in words
     assert "at most 1,200,000 environment steps: about 5 min 00 s with 2 at a time" in words
     assert not (tuner.folder / "studies").exists()
     assert not (tuner.folder / "studies.db").exists()
+    by_seeds = tuner("tune", "plan=true", "study.steps_per_second=2000", "study.decision=confirmed").output
+    words = " ".join(by_seeds.split())
+    assert "race 4 runs 120,000 env steps" in words
+    assert "confirm 3 x 2 runs 180,000 env steps" in words
 
 
 def test_a_plan_names_rungs_only_where_runs_can_be_pruned(tuner: CommandLine) -> None:
@@ -38,7 +41,7 @@ def test_a_plan_names_rungs_only_where_runs_can_be_pruned(tuner: CommandLine) ->
 def test_a_plan_of_a_grid_ends_where_the_grid_does(tuner: CommandLine) -> None:
     parts = ("agent.gamma", "agent.batch_size", "agent.entropy_coef", "agent.learning_rate")  # 3 activations are left
     left = ("agent=synthetic", "sampler=grid", *(f"~space.{part}" for part in parts))
-    sizes = ("study.num_trials=400", "study.num_race_seeds=2", "study.num_candidates=3")
+    sizes = ("study.num_trials=400", "study.num_race_seeds=2", "study.num_candidates=3", "study.decision=confirmed")
     answer = tuner("tune", *left, *sizes, "plan=true", "study.steps_per_second=2000")
     assert "screen 3 runs" in " ".join(answer.output.split())
     assert "race" not in answer.output

@@ -36,6 +36,7 @@ NAMED_IN = {
     "constraints": {
         LIST: "the list of features",
         "tuner/results/protocol.py": "the engine holds what is typed, and does not read it",
+        "tuner/features/decision/decision_rules.py": "its model knows no limits: fresh seeds decide",
     },
     "objectives": {
         "tuner/features/environments/joining.py": "there is one score over environments: refused",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tuner.features.decision.decision_rules import DECISIONS, ByAllRuns
+from tuner.features.decision.decision_rules import DECISIONS, ByAllRuns, preferred
 from tuner.features.decision.facts import BELIEVED, DECISION, RUNS_BEFORE, Believed
 from tuner.results.features import InResults
 from tuner.results.findings import Estimate, estimate
@@ -43,4 +43,10 @@ def _reach(number: int) -> str:
     return "the interval reaches" if number == 1 else f"{number} intervals reach"
 
 
-PART = InResults(facts=(BELIEVED, DECISION, RUNS_BEFORE), decisions=DECISIONS, tuning=_tuning, sentences=_sentences)
+PART = InResults(
+    facts=(BELIEVED, DECISION, RUNS_BEFORE),
+    decisions=DECISIONS,
+    preferred_decision=preferred,
+    tuning=_tuning,
+    sentences=_sentences,
+)

@@ -24,6 +24,8 @@ from tests.tuner.studies import (
     learn,
     run_study,
 )
+from tuner.commands.preflight import preflight
+from tuner.commands.tune import define
 from tuner.errors import UserError
 from tuner.features import parts
 from tuner.features.decision.decision_rules import DECISIONS
@@ -294,9 +296,27 @@ def test_a_model_of_means_says_nothing_of_the_worst_seed(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("typed", "decides"),
+    [
+        ([], "model"),
+        (["study=full"], "model"),
+        (["study.decision=confirmed"], None),
+        (["study.decision=all_runs"], "all_runs"),
+        (["study.metric=[mixed,seconds]", "study.baselines=[]"], None),
+        (["study.constraints=['seconds<600']"], None),
+        (["study.over_seeds=worst"], None),
+        (["study=pbt"], None),
+    ],
+)
+def test_the_model_decides_wherever_it_can(typed: list[str], decides: str | None) -> None:
+    decision = define(preflight("tune", typed)).decision
+    assert (decision and decision.name) == decides
+
+
+@pytest.mark.parametrize(
     ("typed", "why"),
     [
-        (["study.decision=modle"], "must be confirmed, all_runs or model"),
+        (["study.decision=modle"], "must be auto, confirmed, all_runs or model"),
         (["study.decision=modle"], "; did you mean model?"),
         (["study=pbt", "study.decision=model"], "study.decision=model chooses among screened trials, and population"),
     ],

@@ -1,0 +1,77 @@
+"""A search that starts with what another study has found."""
+
+import optuna
+import pytest
+
+import tuner as platform
+from tests.tuner.command_line import CommandLine
+from tests.tuner.commands.fake_studies import FAKE, SMALL_STUDY, STORAGE, tune
+
+pytestmark = pytest.mark.usefixtures("fake_executor")
+LATER = ("study.name=later", "study.num_trials=6")
+GAMMA, RATE = "agent.gamma", "optimizer.learning_rate"
+
+
+def points_of(name: str) -> list[dict[str, object]]:
+    """The configurations of the screened trials, in their order."""
+    runs = platform.load(name, storage=STORAGE).summary.stage("screen")
+    return [dict(run.params) for run in sorted(runs, key=lambda run: run.number)]
+
+
+def best_of(name: str) -> list[dict[str, object]]:
+    """The winner, then the others by their scores in screening."""
+    summary = platform.load(name, storage=STORAGE).summary
+    ranked = sorted(summary.stage("screen"), key=lambda run: (run.label != summary.winner_label, -(run.score or 0.0)))
+    return [dict(run.params) for run in ranked]
+
+
+def test_the_best_configurations_of_an_earlier_study_are_tried_first(tuner: CommandLine) -> None:
+    tune(tuner, "agent=dqn")
+    answer = tune(tuner, "agent=dqn", *LATER, "env=acrobot", "seed=1", "warm_start=study:mine")
+    best, tried = best_of("mine"), points_of("later")
+    assert tried[:4] == best[:4]
+    assert tried[4] not in best
+    assert "trial 0 is study:mine/1, trial 1 is study:mine/2" in answer.output
+    assert ("number 1 of the best configurations of study mine" in answer.output) != (
+        "Of the configurations that the search was started with (warm_start), trial" in answer.output
+    )
+
+
+def test_values_outside_of_a_range_are_moved_to_its_nearest_end(tuner: CommandLine) -> None:
+    tune(tuner, "agent=dqn")
+    best = best_of("mine")
+    middle = sorted(float(str(point[GAMMA])) for point in best[:4])[1]
+    narrow = f"space.agent.gamma={{low: {middle}, high: 0.9999}}"  # without the default, 0.99, as it happens
+    tune(tuner, "agent=dqn", *LATER, "warm_start=study:mine", narrow, "~space.policy.eps")
+    for before, now in zip(best[:4], points_of("later"), strict=False):
+        assert now[RATE] == before[RATE]
+        assert now[GAMMA] == max(middle, float(str(before[GAMMA])))
+        assert "policy.eps" not in now
+
+
+def test_a_study_goes_on_when_the_earlier_one_is_gone_or_has_grown(tuner: CommandLine) -> None:
+    tune(tuner, "agent=dqn")
+    tune(tuner, "agent=dqn", *LATER, "warm_start=study:mine")
+    before = points_of("later")
+    tune(tuner, "agent=dqn", "study.num_trials=12")
+    tune(tuner, "agent=dqn", *LATER, "warm_start=study:mine", "study.num_trials=7")
+    assert points_of("later")[:6] == before
+    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend("studies.journal"))
+    optuna.delete_study(study_name="mine", storage=storage)
+    tune(tuner, "agent=dqn", *LATER, "warm_start=study:mine", "study.num_trials=8")
+    after = points_of("later")
+    assert after[:6] == before
+    assert len(after) == 8
+
+
+def test_what_cannot_be_started_with_is_refused(tuner: CommandLine) -> None:
+    def refused(*arguments: str) -> str:
+        return tuner.refused("tune", *FAKE, *SMALL_STUDY, *LATER, *arguments).strip()
+
+    assert "warm_start=study:mine: there is no study in this storage yet" in refused(
+        "agent=dqn", "warm_start=study:mine"
+    )
+    tune(tuner, "agent=dqn")
+    assert "there is no study min; did you mean mine?" in refused("agent=dqn", "warm_start=study:min")
+    assert "warm_start=study:later is this very study" in refused("agent=dqn", "warm_start=study:later")
+    assert "searched dqn, and ppo is searched" in refused("agent=ppo", "warm_start=study:mine")

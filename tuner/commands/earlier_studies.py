@@ -1,0 +1,93 @@
+"""What a search begins with that another study has found: `warm_start=study:NAME`."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from tuner.config.paths import get_path
+from tuner.errors import UserError
+from tuner.results.features import chosen
+from tuner.results.records import EARLIER_STUDY, SCREEN, Scalar, StudySummary
+from tuner.results.selection import choose_candidates
+from tuner.study import StudyStore, home_of, recorded_home, summarise
+from tuner.study.definition import StudyDefinition
+from tuner.study.storage.open_storage import has_studies
+from tuner.study.storage.store import DEFINITION
+from tuner.support.names import did_you_mean
+from tuner.trial.messages import JsonDict
+
+NUM_STARTS: Final = 4
+"""Best configurations that are tried. With 10 trials the winner's regret was 0.74 to 0.93 of that without them in five
+pairs of an earlier and a new environment, whether these rank configurations alike or not; with two it was 0.73 to 0.90,
+with one 0.81 to 0.95."""
+
+
+def starts_of(definition: StudyDefinition, url: str, name: str) -> dict[str, JsonDict]:
+    """The best configurations of an earlier study, in the config of this one, by what they are called.
+
+    Values of what is not searched here are left aside; those outside of a range here are moved to its nearest end.
+
+    Args:
+        definition: Of this study, without them.
+        url: Of the storage of both.
+        name: Of the earlier study.
+
+    Raises:
+        UserError: There is no such study, it has found nothing yet, or it is of another agent.
+    """
+    typed = f"warm_start={EARLIER_STUDY}{name}"
+    if name == definition.name:
+        raise UserError(f"{typed} is this very study: name an earlier one")
+    if not has_studies(url):
+        raise UserError(f"{typed}: there is no study in this storage yet")
+    with StudyStore(url) as store:
+        if store.find(name) is None:
+            if _began_with(store, definition.name, f"{EARLIER_STUDY}{name}/"):
+                return {}  # they have been tried, and the earlier study was deleted since
+            raise UserError(f"{typed}: there is no study {name}{did_you_mean(name, store.names())}")
+        summary = summarise(store, name, home_of(store, name, recorded_home(store, name) or Path("studies") / name))
+    if summary.agent != definition.agent:
+        raise UserError(f"{typed} searched {summary.agent}, and {definition.agent} is searched: leave it out")
+    found = list(islice(_values_of_best(summary), NUM_STARTS))
+    if not found:
+        raise UserError(f"{typed} has no complete trial yet: let it go on first, or leave it out")
+    return {
+        f"{EARLIER_STUDY}{name}/{place}": _fitting(definition, values) for place, values in enumerate(found, start=1)
+    }
+
+
+def _began_with(store: StudyStore, study: str, prefix: str) -> bool:
+    """Whether a study that was begun started with configurations that are called so."""
+    begun = store.find(study)
+    about = {} if begun is None else begun.user_attrs.get(DEFINITION, {})
+    return any(str(name).startswith(prefix) for name in about.get("warm_start", ()))
+
+
+def _values_of_best(summary: StudySummary) -> Iterator[Mapping[str, Scalar]]:
+    """Values by path, the winner's first, then by the score of screening."""
+    screened = [run for run in summary.runs if run.stage == SCREEN]
+    best = [run.label for run in choose_candidates(screened, len(screened))]
+    labels = dict.fromkeys((*chosen(summary).labels, *best))
+    return filter(None, map(summary.params_of, labels))
+
+
+def _fitting(definition: StudyDefinition, values: Mapping[str, Scalar]) -> JsonDict:
+    """The config with these values; where one has no place in the space, with the nearest end of its range."""
+    space, config = definition.space, definition.config
+    for parameter in sorted(space.parameters, key=lambda one: bool(one.rests_on)):  # parts of a whole behind that
+        wished = values.get(parameter.path, get_path(config, parameter.path))
+        ends = [parameter.value(end, config) for end in parameter.ends]
+        for value in (wished, *sorted(ends, key=lambda end: _distance(end, wished))):
+            tried = space.apply(config, {parameter.path: value})
+            with suppress(ValueError):
+                parameter.drawn(tried)
+                config = tried
+                break
+    return config
+
+
+def _distance(one: object, other: object) -> float:
+    """Between two values of a range; choices are all alike."""
+    return abs(one - other) if isinstance(one, int | float) and isinstance(other, int | float) else 0.0
