@@ -107,14 +107,28 @@ def noting_inputs(files: InputFiles, output: Path, reading: Reading) -> Iterator
         yield
     finally:
         _Hook.listen(None)
-        modules = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-        sources = {Path(file).resolve() for file in modules if isinstance(file, str)}
-        read = {*filter(opened.counts, {*files.named, *sources}), *opened.read}
+        read = {*filter(opened.counts, {*files.named, *_modules_in(files.folders)}), *opened.read}
         for file in [*sorted(read), *sorted(opened.written)][:MAX_INPUTS]:
             digest = _digest(file)
             if digest is not None:
                 changed = file in opened.written or file.stat().st_mtime_ns >= start
                 reading.digests[files.name_of(file)] = None if changed else digest
+
+
+def _modules_in(folders: Iterable[Path]) -> Iterator[Path]:
+    """The files of imported modules that lie in some folders; there are thousands that lie elsewhere."""
+    beginnings = tuple({os.path.join(folder, "") for folder in folders})
+    homes: dict[str, str] = {}
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str):
+            continue
+        home, name = os.path.split(file)
+        if home not in homes:
+            homes[home] = os.path.realpath(home)
+        path = os.path.realpath(file) if os.path.islink(file) else os.path.join(homes[home], name)
+        if path.startswith(beginnings):
+            yield Path(path)
 
 
 class _Opened:

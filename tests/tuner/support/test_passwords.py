@@ -211,6 +211,7 @@ def test_a_crash_does_not_print_it(tuner: CommandLine, monkeypatch: pytest.Monke
     assert SECRET not in answer.errors
 
 
+@pytest.mark.filterwarnings("ignore:Query string argument")
 def test_a_sweep_of_any_application_leaves_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app = App(tmp_path)
     monkeypatch.setitem(os.environ, "DB_URL", "unused")
@@ -218,6 +219,7 @@ def test_a_sweep_of_any_application_leaves_no_password(tmp_path: Path, monkeypat
     output = app(
         *("-m", "hydra/sweeper=optuna", "x=interval(-3,3)", "hydra.sweeper.direction=minimize", "accidents=false"),
         *("hydra.sweeper.n_trials=1", f"hydra.sweeper.storage='{url}'", "hydra.sweep.dir=out"),
+        "+executor@hydra.sweeper.executor=inline",
     )
     assert SECRET not in output
     assert (tmp_path / "out/multirun.yaml").is_file()

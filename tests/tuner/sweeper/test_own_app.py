@@ -51,13 +51,24 @@ def studies() -> list[optuna.Study]:
     return [optuna.load_study(study_name=name, storage=storage) for name in optuna.get_all_study_names(storage)]
 
 
-def test_each_job_is_a_run_for_trackers_and_so_is_the_sweep(tuner: CommandLine) -> None:
+def test_each_job_is_a_run_for_trackers_and_so_is_the_sweep(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Recording.forget()
-    answer = tuner(*INLINE, "seed=choice(3,4)", "agent.gamma=0.95", "hydra.sweep.dir=both", RECORDING)
+    rows: list[Mapping[str, float]] = []
+    log = RecordingRun.log
+
+    def noting(run: RecordingRun, step: int, metrics: dict[str, float]) -> None:
+        rows.append(metrics)
+        log(run, step, metrics)
+
+    monkeypatch.setattr(RecordingRun, "log", noting)
+    asked = ("hydra.sweeper.direction=minimize", "seed=choice(3,4,5)", "agent.gamma=0.95", "hydra.sweep.dir=both")
+    answer = tuner(*INLINE, *asked, RECORDING)
     assert answer.status == 0, answer
     (study,) = studies()
     values = {f"seed={trial.params['seed']}": trial.value for trial in study.trials}
-    assert sorted(values) == ["seed=3", "seed=4"], "each combination once"
+    assert sorted(values) == ["seed=3", "seed=4", "seed=5"], "each combination once"
     whole, *jobs = Recording.infos
     assert (whole.name, whole.job_type, whole.folder) == (study.study_name, "study", tuner.folder / "both")
     assert set(flatten(whole.config)) - {"study"} <= set(flatten(jobs[0].config)), "a column that no job has"
@@ -74,22 +85,13 @@ def test_each_job_is_a_run_for_trackers_and_so_is_the_sweep(tuner: CommandLine) 
         )
         assert Recording.steps[info.name] == [round(json.loads(line)["step"] * total) for line in reports]
     code, summary = Recording.ends[study.study_name]
-    best = max(study.trials, key=lambda trial: trial.value or 0.0)
+    best = min(study.trials, key=lambda trial: trial.value or 0.0)
     seed = json.loads(summary["best_config"])["seed"]
     assert (code, summary["best_params"], seed) == (0, best.params, best.params["seed"])
-
-
-def test_a_sweep_to_minimise_shows_the_lowest_value_as_its_best(
-    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows: list[Mapping[str, float]] = []
-    monkeypatch.setattr(RecordingRun, "log", lambda run, step, metrics: rows.append(metrics))
-    told = ("hydra.sweeper.direction=minimize", "seed=choice(1,2,3)", RECORDING)
-    assert tuner(*INLINE, *told).status == 0
     found = [
         (row["study/screen_score"], row["study/best_screening_score"]) for row in rows if "study/screen_score" in row
     ]
-    assert [best for _, best in found] == [min(score for score, _ in found[: n + 1]) for n in range(3)]
+    assert [lowest for _, lowest in found] == [min(score for score, _ in found[: n + 1]) for n in range(3)]
 
 
 def test_a_sweep_without_a_name_that_is_done_begins_anew(tuner: CommandLine) -> None:
@@ -101,25 +103,21 @@ def test_a_sweep_without_a_name_that_is_done_begins_anew(tuner: CommandLine) -> 
     assert len(list(tuner.folder.glob("multirun/*/0"))) == 2
 
 
-def test_a_named_sweep_is_refused_in_another_folder_than_the_one_that_it_is_in(tuner: CommandLine) -> None:
-    named = (*INLINE, "seed=choice(3,4)", "hydra.sweeper.study_name=mine")
-    assert tuner(*named, "hydra.sweep.dir=here").status == 0
-    assert tuner(*named).status == 0, "by the clock: it stays where it is"
-    assert [path.name for path in tuner.folder.glob("*/optimization_results.yaml")] == ["optimization_results.yaml"]
-    refused = tuner.refused(*named, "hydra.sweep.dir=elsewhere")
-    there, asked = (tuner.folder / name for name in ("here", "elsewhere"))
-    assert f"the jobs of study mine are in {there}: leave hydra.sweep.dir={asked} out" in refused
-    assert "hydra.sweeper.study_name=mine-2" in refused
-
-
-def test_a_combination_that_another_sampler_left_over_is_run(tuner: CommandLine) -> None:
-    search = ("seed=range(1,3)", "agent.activation=choice(relu,tanh)", "hydra.sweeper.name=all")
-    for num_trials in (3, 20):
-        assert tuner(*INLINE, *search, f"hydra.sweeper.n_trials={num_trials}").status == 0
+def test_a_named_sweep_stays_in_its_folder_and_runs_a_combination_that_another_sampler_left_over(
+    tuner: CommandLine,
+) -> None:
+    named = (*INLINE, "seed=range(1,3)", "agent.activation=choice(relu,tanh)", "hydra.sweeper.study_name=mine")
+    assert tuner(*named, "hydra.sweeper.n_trials=3", "hydra.sweep.dir=here").status == 0
+    assert tuner(*named, "hydra.sweeper.n_trials=20").status == 0, "by the clock: it stays where it is"
+    assert [path.parent.name for path in tuner.folder.glob("*/optimization_results.yaml")] == ["here"]
     (study,) = studies()
     found = [(trial.params["seed"], trial.params["agent.activation"]) for trial in study.trials]
     assert len(found) == 4
     assert found[3] not in found[:3]
+    refused = tuner.refused(*named, "hydra.sweeper.n_trials=20", "hydra.sweep.dir=elsewhere")
+    there, asked = (tuner.folder / name for name in ("here", "elsewhere"))
+    assert f"the jobs of study mine are in {there}: leave hydra.sweep.dir={asked} out" in refused
+    assert "hydra.sweeper.study_name=mine-2" in refused
 
 
 @pytest.mark.parametrize(

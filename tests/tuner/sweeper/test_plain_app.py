@@ -1,31 +1,40 @@
-"""hydra/sweeper=optuna for somebody else's Hydra application, which is run as its users run it."""
+"""hydra/sweeper=optuna for somebody else's Hydra application, in this process and as its users run it."""
 
+import copy
+import io
 import json
+import logging
 import os
 import re
+import runpy
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import optuna
 import pytest
 import yaml
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import OmegaConf
 
 import tuner
+from tests.fuzzing.composing import remembering_files
 
 ROOT = Path(tuner.__file__).parents[1]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tuner' / 'plugins'}", "OMP_NUM_THREADS": "1"}
-NUM_TRIALS = 12
+NUM_TRIALS = 9
 SWEEP = (
     *("-m", "hydra/sweeper=optuna", "x=interval(-3,3)", "model=choice('the, good',bad)"),
     *("hydra.sweeper.direction=minimize", "hydra.sweeper.study_name=quadratic", "hydra.sweeper.sampler.seed=1"),
     *(f"hydra.sweeper.n_trials={NUM_TRIALS}", "hydra.sweeper.retries=0", "hydra.sweep.subdir=job_${hydra.job.num}"),
-    "hydra/sweeper/pruner=median",
+    *("hydra/sweeper/pruner=median", "+executor@hydra.sweeper.executor=inline"),
 )
 
 
@@ -44,11 +53,24 @@ class App:
             command, cwd=self.folder, env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
 
-    def __call__(self, *arguments: str, status: int = 0) -> str:
+    def alone(self, *arguments: str, status: int = 0) -> str:
+        """In a process of its own."""
         process = self.start(*arguments)
         output, _ = process.communicate(timeout=300)
         assert process.returncode == status, output
         return output
+
+    def __call__(self, *arguments: str, status: int = 0) -> str:
+        """In this process, as its main module."""
+        with _main_program(self.folder, "app.py", *arguments), redirect_stdout(io.StringIO()) as output:
+            ended: object = 0
+            try:
+                with redirect_stderr(output):
+                    runpy.run_path(str(self.folder / "app.py"), run_name="__main__")
+            except SystemExit as end:
+                ended = end.code
+        assert ended == status, output.getvalue()
+        return output.getvalue()
 
     def study(self, name: str) -> optuna.Study:
         return optuna.load_study(study_name=name, storage=f"sqlite:///{self.folder / 'studies.db'}")
@@ -57,6 +79,29 @@ class App:
     def sweep_folder(self) -> Path:
         (multirun,) = self.folder.glob("multirun/*/*")
         return multirun
+
+
+@contextmanager
+def _main_program(folder: Path, *argv: str) -> Iterator[None]:
+    """What a program registers and imports is gone behind it; files that are composed are read anew."""
+    root, store, known = logging.getLogger(), ConfigStore.instance(), set(sys.modules)
+    handlers, level = list(root.handlers), root.level
+    with pytest.MonkeyPatch.context() as patch, remembering_files():
+        patch.chdir(folder)
+        patch.syspath_prepend(folder)
+        patch.setattr(sys, "argv", list(argv))
+        patch.setattr(store, "repo", copy.deepcopy(store.repo))
+        try:
+            yield
+        finally:
+            for handler in {*root.handlers} - {*handlers}:
+                handler.close()
+            root.handlers[:], root.level = handlers, level
+            GlobalHydra.instance().clear()
+            OmegaConf.clear_resolver("double")
+            for name in set(sys.modules) - known:
+                if str(getattr(sys.modules[name], "__file__", None)).startswith(str(folder)):
+                    del sys.modules[name]
 
 
 def outcomes(study: optuna.Study) -> dict[int, str]:
@@ -163,29 +208,32 @@ def test_another_command_code_or_configuration_is_refused_and_the_same_adds_noth
     (swept.folder / "helper.py").write_text("PLUS = 0.0\n")
     again = swept(*SWEEP)
     assert f"{NUM_TRIALS} are done" in again
-    assert f"The results of {NUM_TRIALS} jobs are kept: configuration, code and 2 files that jobs have read" in again
-    assert "(data.json, helper.py) are the same. What jobs read otherwise is not compared: " in again
+    assert f"The results of {NUM_TRIALS} jobs are kept: configuration, code and 3 files that jobs have read" in again
+    assert "(app.py, data.json, helper.py) are the same. What jobs read otherwise is not compared: " in again
     assert "hydra.sweeper.study_name=quadratic-2 begins anew" in again
     assert len(swept.study("quadratic").trials) == NUM_TRIALS
 
 
-def test_a_grid_without_a_pruner_runs_whole_and_goes_on_after_ctrl_c_and_kill_9(tmp_path: Path) -> None:
-    app = App(tmp_path)
-    sweep = (
-        *("-m", "hydra/sweeper=optuna", "x=range(10,15)", "seconds=0.4", "accidents=false", "hydra.sweeper.name=grid"),
-        *("hydra/sweeper/sampler=grid", "hydra.sweeper.direction=minimize"),
-        "hydra.sweeper.params={model: 'choice(bad)'}",
-    )
-    for number, status in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
-        before = len(list(tmp_path.glob("multirun/*/*/*/finished")))
-        process = app.start(*sweep)
-        wait_for(lambda before=before: len(list(tmp_path.glob("multirun/*/*/*/finished"))) > before)
-        process.send_signal(number)
-        output, _ = process.communicate(timeout=300)
-        assert process.returncode == status, output
-    app(*sweep)
+GRID = (
+    *("-m", "hydra/sweeper=optuna", "accidents=false", "hydra.sweeper.name=grid"),
+    *("hydra/sweeper/sampler=grid", "hydra.sweeper.direction=minimize", "hydra.sweeper.params={model: 'choice(bad)'}"),
+)
+STOPS = """
+import os, signal
+asked = []
+def __getattr__(name):
+    if name != "PLUS":
+        raise AttributeError(name)
+    asked.append(name)
+    if len(asked) == 2:
+        os.kill(os.getpid(), signal.SIGINT)
+    return 0.0
+"""
+
+
+def check_grid(app: App, *numbers: int) -> None:
     study = app.study("grid")
-    assert sorted(trial.params["x"] for trial in study.trials) == list(range(10, 15)), "smaller than n_trials"
+    assert sorted(trial.params["x"] for trial in study.trials) == [*numbers], "smaller than n_trials"
     assert set(outcomes(study).values()) == {"complete"}
     for trial in study.trials:
         folder = app.sweep_folder / str(trial.number)
@@ -193,6 +241,30 @@ def test_a_grid_without_a_pruner_runs_whole_and_goes_on_after_ctrl_c_and_kill_9(
         assert trial.value == (trial.params["x"] - 1.0) ** 2 + 0.5
         assert len((folder / "reports.jsonl").read_text().splitlines()) == 5
         assert sorted(trial.intermediate_values) == [0, 1, 2, 3, 4], "what is reported is kept all the same"
+
+
+def test_a_grid_without_a_pruner_runs_whole_and_goes_on_after_ctrl_c(tmp_path: Path) -> None:
+    app = App(tmp_path)
+    (tmp_path / "stops.py").write_text(STOPS)
+    sweep = (*GRID, "x=range(10,12)", "helper=stops", "seconds=0.02", "+executor@hydra.sweeper.executor=inline")
+    app(*sweep, status=130)
+    assert len(list(tmp_path.glob("multirun/*/*/*/finished"))) == 1, "Ctrl-C comes in the second job"
+    app(*sweep)
+    check_grid(app, 10, 11)
+
+
+@pytest.mark.slow  # in processes of their own; the one above stops in the same way
+def test_a_grid_of_processes_goes_on_after_ctrl_c_and_kill_9(tmp_path: Path) -> None:
+    app, sweep = App(tmp_path), (*GRID, "x=range(10,15)", "seconds=0.4")
+    for number, status in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
+        before = len(list(tmp_path.glob("multirun/*/*/*/finished")))
+        process = app.start(*sweep)
+        wait_for(lambda before=before: len(list(tmp_path.glob("multirun/*/*/*/finished"))) > before)
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=300)
+        assert process.returncode == status, output
+    app.alone(*sweep)
+    check_grid(app, *range(10, 15))
 
 
 def wait_for(condition: Callable[[], Any], timeout_s: float = 300.0) -> None:
