@@ -50,7 +50,7 @@ __all__ = ["files_read_once", "tuner"]
 
 SMALL_STUDY = (
     *("study.num_trials=3", "study.num_race_seeds=0", "study.num_candidates=1", "study.num_select_seeds=1"),
-    *("study.num_test_seeds=1", "executor=inline"),
+    *("study.num_test_seeds=1", "executor=inline", "storage=journal"),
 )
 SMALLER = {"30_000": "256", "evaluate(20)": "evaluate(1)"}
 """What is changed in code that is run."""
@@ -312,7 +312,7 @@ def run_commands(tuner: CommandLine, document: str, *more: str) -> None:
     for number, (command, *words) in enumerate(words for block in blocks for words in commands_of(block)):
         run = ("tracker=jsonl",) if "agent=synthetic" in words else (*SMALL, *more)
         size = (*run, *([f"hydra.run.dir=run{number}"] if command == "train" else SMALL_STUDY))
-        typed = {word.partition("=")[0] for word in words} & {"tracker", "executor"}
+        typed = {word.partition("=")[0] for word in words} & {"tracker", "executor", "storage"}
         answer = tuner(command, *words, *(word for word in size if word.partition("=")[0] not in typed))
         assert answer.status == 0, answer.errors
 
@@ -408,6 +408,7 @@ def test_a_signal_is_added(tuner: CommandLine, examples: Path) -> None:
     assert ErrorSize().after_update(None, update, None) == 2.0
 
 
+@pytest.mark.slow  # see the tests of each below
 def test_an_environment_a_sampler_a_tracker_and_an_executor_are_added(tuner: CommandLine, examples: Path) -> None:
     run_commands(tuner, "tuner/guide/extend.md")
 

@@ -56,7 +56,7 @@ def found_in(room: str) -> list[str]:
     return [
         f"{path.relative_to(ROOT)}: {one[0]}"
         for path in files
-        if path != Path(__file__)
+        if path != Path(__file__) and WRITTEN.search(PLACE.sub("", path.read_text(encoding="utf-8")))
         for text in texts_of(path)
         for one in WRITTEN.finditer(text)
     ]

@@ -25,7 +25,7 @@ SMALL = (
 """A run of a second."""
 SMALL_STUDY = (
     *("executor=inline", "~space.buffer", "study.num_trials=2", "study.num_candidates=1", "study.num_test_seeds=1"),
-    *("study.num_race_seeds=0", "study.num_select_seeds=1"),
+    *("study.num_race_seeds=0", "study.num_select_seeds=1", "storage=journal"),
 )
 """A study of such runs, for agents that learn from replay."""
 _OFF_POLICY = ("buffer.learning_starts=64", "buffer.batch_size=16", "buffer.train_freq=8")

@@ -5,11 +5,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+from note_rl.support.programs import clear_caches
 from tests.tuner.command_line import CommandLine
 from tests.tuner.studies import journal, run_study
 from tuner import doctor
@@ -17,14 +19,22 @@ from tuner import doctor
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.fixture(scope="session")
+def distributions() -> Mapping[str, list[str]]:
+    """What is installed, by what it is imported as; to find that out takes seconds."""
+    return metadata.packages_distributions()
+
+
 @pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
+def few(monkeypatch: pytest.MonkeyPatch, distributions: Mapping[str, list[str]]) -> None:
     """Only what imports quickly is tried."""
     monkeypatch.setattr(doctor, "_IMPORTS", ("numpy", "rich", "no_such_package"))
+    monkeypatch.setattr(doctor.metadata, "packages_distributions", lambda: distributions)
 
 
 @pytest.mark.usefixtures("few")
-def test_versions_extras_and_what_there_is_to_run_on(tuner: CommandLine) -> None:
+def test_versions_extras_and_what_there_is_to_run_on(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    caches = made_caches(tuner.folder, monkeypatch)
     answer = tuner("doctor", "executor.threads=3", "executor.parallel=7")
     assert answer.status == 0
     assert answer.errors == "each package is imported in a process of its own; that takes up to a minute\n"
@@ -38,39 +48,39 @@ def test_versions_extras_and_what_there_is_to_run_on(tuner: CommandLine) -> None
         assert line in answer.output
     for section in ("tuner: ", "python: 3.", "memory: ", "disk:", "wandb: ", "devices:"):
         assert f"\n{section}" in f"\n{answer.output}"
-    assert not list(tuner.folder.iterdir()), "it leaves nothing behind"
+    assert list(tuner.folder.iterdir()) == [caches], "it leaves nothing behind"
+    assert (caches / "note-rl").exists()
 
 
 @pytest.mark.usefixtures("few")
-def test_the_same_as_json(tuner: CommandLine) -> None:
-    report = json.loads(tuner("doctor", "json=true").output)
+def test_the_same_as_json_after_caches_are_cleared_and_nothing_else(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caches = made_caches(tuner.folder, monkeypatch)
+    answer = tuner("doctor", "caches=clear", "json=true")
+    assert answer.errors.startswith(f"1.5 MB of compiled training steps deleted: {caches / 'note-rl'}\n")
+    assert list(caches.iterdir()) == [caches / "others"]
+    report = json.loads(answer.output)
     assert report["packages"]["numpy"] == metadata.version("numpy")
     assert report["extras"]["base"] == "there"
     assert doctor.is_sound(report)
 
 
-@pytest.mark.usefixtures("few")
-def test_caches_are_cleared_and_nothing_else(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    caches = tuner.folder / "caches"
+def made_caches(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    caches = folder / "caches"
     (caches / "note-rl" / "torch" / "1").mkdir(parents=True)
     (caches / "note-rl" / "torch" / "1" / "step.so").write_bytes(bytes(1_500_000))
     (caches / "others").mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(caches))
-    assert "deleted" not in tuner("doctor").errors
-    assert (caches / "note-rl").exists()
-    answer = tuner("doctor", "caches=clear")
-    assert answer.errors.startswith(f"1.5 MB of compiled training steps deleted: {caches / 'note-rl'}\n")
-    assert list(caches.iterdir()) == [caches / "others"]
+    return caches
 
 
-@pytest.mark.usefixtures("few")
-def test_a_cache_that_is_a_link_is_left_alone(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tuner.folder / "theirs").mkdir()
-    (tuner.folder / "theirs" / "file").write_text("x")
-    (tuner.folder / "note-rl").symlink_to(tuner.folder / "theirs")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tuner.folder))
-    assert tuner("doctor", "caches=clear").errors.startswith("0.0 MB")
-    assert (tuner.folder / "theirs" / "file").exists()
+def test_a_cache_that_is_a_link_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "file").write_text("x")
+    (tmp_path / "note-rl").symlink_to(tmp_path / "theirs")
+    assert clear_caches({"XDG_CACHE_HOME": str(tmp_path)}) == 0
+    assert (tmp_path / "theirs" / "file").exists()
 
 
 def test_what_is_no_choice_for_caches_is_refused(tuner: CommandLine) -> None:
@@ -126,6 +136,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.usefixtures("few")
 def test_what_is_broken_is_a_line_and_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, source in BROKEN.items():
         (tmp_path / f"{name}.py").write_text(source)
@@ -147,7 +158,7 @@ def test_what_is_broken_is_a_line_and_no_error(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.usefixtures("few")
 def test_a_storage_is_opened_and_a_damaged_one_is_said(tmp_path: Path) -> None:
     run_study(tmp_path, num_trials=1, num_candidates=1)
-    assert doctor.examine(journal(tmp_path))["storage"].endswith("studies.journal: opens, 1 studies")
+    assert doctor.storage_state(journal(tmp_path)).endswith("studies.journal: opens, 1 studies")
     (tmp_path / "bad.db").write_text("no database at all")
     report = doctor.examine(f"sqlite:///{tmp_path}/bad.db")
     assert report["storage"].startswith("broken: the storage file")

@@ -140,17 +140,23 @@ def tree_of(path: Path) -> ast.Module:
 
 
 @cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """All that a file holds; to walk through it takes longer than to read it."""
+    return tuple(ast.walk(tree_of(path)))
+
+
+@cache
 def imports_of(path: Path, *, with_typing: bool = False) -> frozenset[str]:
     """The modules that a file imports, anywhere in it; those for type checkers only are left out, if not asked for."""
-    tree = tree_of(path)
+    nodes = nodes_of(path)
     typing_only = {
         inner
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if node in typing_only and not with_typing:
             continue
         if isinstance(node, ast.Import):
@@ -268,7 +274,7 @@ def test_no_two_classes_share_a_name() -> None:
         of_either = re.sub(r"/(keras|pytorch|torch)\b", "/*", name)
         if name.startswith("note_rl/examples/") or (name.startswith("note_rl/agents/") and name != of_either):
             continue
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, set()).add(of_either)
     assert {name: sorted(files) for name, files in homes.items() if len(files) > 1} == {}
@@ -292,7 +298,7 @@ def own_names() -> frozenset[str]:
     """What our own classes and functions define, or set on `self`."""
     found: set[str] = set()
     for path in FILES.values():
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 found.add(node.name)
             elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and of_self(node):
@@ -315,7 +321,7 @@ def names_a_module(value: object) -> TypeGuard[str]:
 def private_names(path: Path) -> set[str]:
     """The private names of third parties in a file: modules, attributes, and those given to `getattr` as a text."""
     found = set(filter(is_private_module, imports_of(path)))
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Attribute) and is_private(node.attr):
             known = own_names() if of_self(node) else OWN_PRIVATE
             if not {node.attr, ast.unparse(node)} & (known | DOCUMENTED):

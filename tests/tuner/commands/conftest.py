@@ -42,7 +42,9 @@ def dqn_run_made_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, s
 @pytest.fixture(scope="session")
 def dqn_study_made_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A folder with the small study `mine` of DQN, and what `tuner tune` printed."""
-    return _made_once(tmp_path_factory.mktemp("dqn-study"), "tune", *SMALL_STUDY, "study.name=mine")
+    return _made_once(
+        tmp_path_factory.mktemp("dqn-study"), "tune", *SMALL_STUDY, "study.num_test_seeds=2", "study.name=mine"
+    )
 
 
 @pytest.fixture

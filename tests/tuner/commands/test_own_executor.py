@@ -93,12 +93,14 @@ def test_a_finder_from_python(tuner: CommandLine) -> None:
     assert noted(tuner) == ["p screen/0 of 2", "p screen/1 of 2"]
 
 
-@pytest.mark.parametrize(("asked", "parallel"), [((), 2), (("hydra.sweeper.n_jobs=1",), 1)])
+@pytest.mark.parametrize(
+    ("asked", "parallel"), [pytest.param((), 2, marks=pytest.mark.slow), (("hydra.sweeper.n_jobs=1",), 1)]
+)
 def test_a_hydra_sweep(tuner: CommandLine, asked: tuple[str, ...], parallel: int) -> None:
-    search = ("agent=synthetic", "seed=range(0,3)", "hydra.sweeper.name=h", "hydra/sweeper/sampler=grid")
+    search = ("agent=synthetic", "seed=range(0,2)", "hydra.sweeper.name=h", "hydra/sweeper/sampler=grid")
     answer = tuner("train", *OWN, *SWEEP, *search, *asked, "tracker=jsonl")
     assert answer.status == 0, answer
-    assert noted(tuner) == [f"h screen/{number} of {parallel}" for number in range(3)]
+    assert noted(tuner) == [f"h screen/{number} of {parallel}" for number in range(2)]
 
 
 def test_settings_of_the_sweepers_own_executor_are_refused_beside_it(tuner: CommandLine) -> None:

@@ -220,7 +220,7 @@ def test_without_a_storage_beside_it_a_study_names_the_run_to_play(tuner: Comman
 
 def test_of_a_study_the_winner_is_played(tuner: CommandLine, dqn_study: str) -> None:
     assert "\nwatch the winner:\n  tuner play studies/mine\n" in dqn_study
-    expected = load_study("mine").best_run()
+    expected = load_study("studies/mine").best_run()
     answer = tuner("play", "mine", "num_episodes=2")
     assert (answer.status, answer.errors) == (0, "")
     assert answer.output.splitlines()[0] == f"playing {expected}, weights of checkpoint.safetensors"

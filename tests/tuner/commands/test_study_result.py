@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import tuner
-from tests.tuner.command_line import SMALL
 from tests.tuner.features.objectives.test_objectives import SEVERAL, timed
 from tests.tuner.studies import ControllerDied, FakeExecutor, journal, run_study
 from tuner.errors import UserError
@@ -19,7 +18,7 @@ from tuner.results.columns import trials_csv
 
 SMALL_STUDY = (
     *("study.num_trials=2", "study.num_race_seeds=0", "study.num_candidates=1", "study.num_select_seeds=1"),
-    *("study.num_test_seeds=2", "executor=inline", "tracker=jsonl"),
+    *("study.num_test_seeds=2", "executor=inline", "tracker=jsonl", "storage=journal"),
 )
 
 
@@ -69,10 +68,16 @@ def test_of_several_objectives_there_is_a_front(here: Path) -> None:
 
 def test_a_function_that_was_tuned_leaves_no_agent_behind(here: Path) -> None:
     result = tuner.tune(["agent=synthetic", "study.name=mine", *SMALL_STUDY])
-    assert tuner.load("mine").overrides == result.overrides
+    loaded = tuner.load("studies/mine")
+    for name in dir(loaded):
+        if not name.startswith("_") and name not in ("trials", "agent", "best_run", "summary"):
+            assert getattr(result, name) == getattr(loaded, name), name
+    assert loaded.winner.config == result.config == tuner.load(result).winner.config
+    assert loaded.winner.values == result.best_params
+    assert loaded.experiment_file.exists()
     assert repr(result).startswith("<TuneResult mine in studies/mine: ")
     with pytest.raises(UserError, match="tunes a function"):
-        tuner.load("mine").agent()
+        loaded.agent()
 
 
 def played(agent: Any, seed: int) -> float:
@@ -88,29 +93,21 @@ def played(agent: Any, seed: int) -> float:
     return total
 
 
-def test_the_winners_agent_acts_and_can_be_trained_again(here: Path) -> None:
-    result = tuner.tune([*SMALL, "buffer.learning_starts=64", "study.name=mine", *SMALL_STUDY])
-    loaded = tuner.load("mine")
-    assert loaded.winner.config == result.config == tuner.load(result).winner.config
-    assert loaded.winner.values == result.best_params
+@pytest.mark.usefixtures("dqn_study")
+def test_the_winners_agent_acts_and_can_be_trained_again() -> None:
+    loaded = tuner.load("studies/mine")
     test = [row for row in loaded.rows if row["stage"] == "test" and row["label"] == loaded.winner.label]
     agent = loaded.agent()
     assert repr(agent) == f"<Player: DQN (torch) on CartPole-v1, seed {agent.run.config.seed}, 240 steps>"
-    for name in (
-        name
-        for name in dir(loaded)
-        if not name.startswith("_") and name not in ("trials", "agent", "best_run", "summary")
-    ):
-        assert getattr(result, name) == getattr(loaded, name), name
-    assert loaded.experiment_file.exists()
     assert loaded.default_command.startswith("tuner train training.total_steps=240 ")
+    assert len(test) == 2
     assert agent.run.config.seed == max(test, key=lambda row: row["value"])["seed"]
-    assert agent.run.agent.num_env_steps == result.config["training"]["total_steps"]
+    assert agent.run.agent.num_env_steps == loaded.winner.config["training"]["total_steps"]
     assert loaded.agent(seed=test[0]["seed"]).run.config.seed == test[0]["seed"]
     assert loaded.agent("default").run.config.agent["gamma"] == 0.99
     assert played(agent, seed=0) == played(loaded.agent(), seed=0) > 0
-    again = tuner.train(loaded.overrides, folder=here / "again")
-    assert again.num_env_steps == result.config["training"]["total_steps"]
+    again = tuner.train(loaded.overrides, folder="again")
+    assert again.num_env_steps == loaded.winner.config["training"]["total_steps"]
     with pytest.raises(UserError, match=r"has the shape \[4\].*this one has \[7\]"):
         agent.predict(np.zeros(7))
 

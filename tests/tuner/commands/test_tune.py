@@ -163,6 +163,7 @@ tuner.train(result.overrides, folder="again")
 """
 
 
+@pytest.mark.slow  # test_own_agent.py trains the winner of a study again, in this process
 def test_a_script_without_a_guard_runs_real_trials_and_trains_the_winner_again(tuner: CommandLine) -> None:
     """In processes of their own; test_own_agent.py does it with an agent."""
     overrides = ["agent=synthetic", "tracker=jsonl", "storage=journal", *SMALL_STUDY]

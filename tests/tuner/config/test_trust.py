@@ -269,7 +269,7 @@ def test_a_home_that_cannot_be_written_costs_the_question_only(
 
 def test_a_trial_of_a_study_made_here_is_known(tuner: CommandLine, own: str) -> None:
     small = ("study.num_trials=1", "study.num_race_seeds=0", "study.num_candidates=1", "executor.parallel=1")
-    seeds = ("study.num_select_seeds=1", "study.num_test_seeds=1", "study.name=s", "executor=inline")
+    seeds = ("study.num_select_seeds=1", "study.num_test_seeds=1", "study.name=s", "executor=inline", "storage=journal")
     study = main(
         [
             "tune",

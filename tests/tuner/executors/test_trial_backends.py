@@ -9,7 +9,10 @@ from tuner.executors.local import LocalExecutor
 from tuner.trial import Outcome
 
 
-@pytest.mark.parametrize(("backend", "modules"), [("torch", ["torch"]), ("keras", ["tensorflow", "keras"])])
+@pytest.mark.parametrize(
+    ("backend", "modules"),
+    [("torch", ["torch"]), pytest.param("keras", ["tensorflow", "keras"], marks=pytest.mark.slow)],
+)
 def test_child_finds_the_framework_loaded_and_works_with_it(driver, backend, modules):
     with LocalExecutor(parallel=2, backend=backend) as executor:
         for number in (0, 1):

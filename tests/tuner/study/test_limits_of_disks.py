@@ -165,6 +165,7 @@ def test_a_journal_deleted_while_a_study_runs_is_noticed(tmp_path: Path) -> None
 TINY = (
     *("agent=synthetic", "executor=inline", "tracker=jsonl", "study.num_trials=3", "study.num_race_seeds=0"),
     *("study.num_candidates=1", "study.num_select_seeds=1", "study.num_test_seeds=1", "study.name=mine"),
+    "storage=journal",
 )
 
 

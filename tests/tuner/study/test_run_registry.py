@@ -34,7 +34,7 @@ def test_the_number_of_trials_is_a_total(tmp_path: Path) -> None:
     assert run_study(tmp_path, idle, num_trials=3).stage("screen") == more.stage("screen")
 
 
-@pytest.mark.parametrize(("parallel", "lifetime"), [(3, 13), (1, 23)])
+@pytest.mark.parametrize(("parallel", "lifetime"), [(3, 41), (1, 23), pytest.param(3, 13, marks=pytest.mark.slow)])
 def test_a_controller_that_dies_again_and_again_loses_and_repeats_nothing(
     tmp_path: Path, lifetime: int, parallel: int
 ) -> None:

@@ -31,7 +31,7 @@ MORE = ("study.num_test_seeds=2", "study.retries=0", "study.max_failures=8", "st
 TERMINAL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-@pytest.mark.parametrize("executor", ["inline", "local"])
+@pytest.mark.parametrize("executor", ["inline", pytest.param("local", marks=pytest.mark.slow)])
 def test_a_study_full_of_them(tuner: CommandLine, executor: str) -> None:
     (tuner.folder / "nasty_to_tune.py").write_text(FUNCTION)
     for group, content in (("agent", AGENT), ("space", SPACE)):

@@ -43,12 +43,16 @@ def test_training_runs_are_jobs_and_their_scores_are_told(tuner: CommandLine) ->
     assert [run.value for run in summary.runs] == [trial.value for trial in study.trials], "tuner report can read it"
 
 
-INLINE = (*SWEEP, "agent=synthetic", "hydra.sweeper.direction=maximize", "+executor@hydra.sweeper.executor=inline")
+JOURNAL = "journal:///studies.journal"
+INLINE = (
+    *(*SWEEP, "agent=synthetic", "hydra.sweeper.direction=maximize", "+executor@hydra.sweeper.executor=inline"),
+    f"hydra.sweeper.storage={JOURNAL}",
+)
 
 
 def studies() -> list[optuna.Study]:
-    storage = "sqlite:///studies.db"
-    return [optuna.load_study(study_name=name, storage=storage) for name in optuna.get_all_study_names(storage)]
+    with StudyStore(JOURNAL) as store:
+        return [store.require(name) for name in sorted(store.names())]
 
 
 def test_each_job_is_a_run_for_trackers_and_so_is_the_sweep(

@@ -126,8 +126,9 @@ def test_studies_without_a_path_are_refused_by_name(tuner: CommandLine) -> None:
 
 def test_a_winner_that_is_the_default_is_refused(tuner: CommandLine) -> None:
     start = ("warm_start=default", "study.num_trials=1", "study.num_candidates=1", "study.num_race_seeds=0")
-    assert tuner("tune", *SILENT, "executor=inline", "study.name=same", *start, "study.num_test_seeds=1").status == 0
-    assert "is the default configuration" in tuner.refused("ablate", "same", "executor=inline")
+    start += ("study.num_test_seeds=1",)
+    assert tuner("tune", *SILENT, "executor=inline", "study.name=same", *start, "storage=journal").status == 0
+    assert "is the default configuration" in tuner.refused("ablate", "same", "executor=inline", QUICKLY)
 
 
 @pytest.mark.parametrize(
@@ -152,13 +153,20 @@ def test_code_that_only_the_storage_names_is_not_run(tuner: CommandLine, monkeyp
     own.write_text("def train(lr, seed=0):\n    return -lr\n")
     monkeypatch.syspath_prepend(tuner.folder)
     monkeypatch.setenv("XDG_STATE_HOME", str(tuner.folder / "state"))
-    function = ("agent=function", "agent._target_=my_function.train", "+agent.lr=1.0", "tracker=jsonl")
+    function = (
+        "agent=function",
+        "agent._target_=my_function.train",
+        "+agent.lr=1.0",
+        "tracker=jsonl",
+        "storage=journal",
+    )
     searched = ("+space.agent.lr={low: 0.001, high: 0.5, log: true}", "executor=inline", "study.name=mine")
+    told = ("executor=inline", "tracker=jsonl", QUICKLY)
     sizes = ("study.num_trials=2", "study.num_candidates=1", "study.num_race_seeds=0", "study.num_test_seeds=1")
     assert tuner("tune", *function, *searched, *sizes).status == 0
     monkeypatch.setenv("XDG_STATE_HOME", str(tuner.folder / "another"))
-    assert "trust=my_function" in tuner.refused("ablate", "mine", "executor=inline", "tracker=jsonl")
-    done = tuner("ablate", "mine", "executor=inline", "tracker=jsonl", "trust=my_function", "num_seeds=5")
+    assert "trust=my_function" in tuner.refused("ablate", "mine", *told)
+    done = tuner("ablate", "mine", *told, "trust=my_function", "num_seeds=5")
     assert done.status == 0, done.errors
     assert "lr 1 -> " in done.output
     assert Path("studies/mine/ablation.csv").is_file()

@@ -2,8 +2,9 @@
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -89,10 +90,19 @@ def walked(study_seed: int, noise: float, num_checks: int, axes: Sequence[Axis] 
 
 def true_edges(name: str, allowed: float) -> tuple[float, float]:
     """Where the formula has fallen by so much, below and above the winner, on the scale of the search."""
+    good = [x for x, found in truths(name) if found >= truth() - allowed]
+    return PLACES[name](good[0]), PLACES[name](good[-1])
+
+
+@cache
+def truths(name: str) -> list[tuple[float, float]]:
+    """The formula along the scale of the search, of one parameter alone."""
     spread = {"learning_rate": (-5.0, 0.0), "gamma": (math.log10(0.2), -4.0)}[name]
-    value = (lambda x: 10.0**x) if name == "learning_rate" else (lambda x: 1.0 - 10.0**x)
-    good = [x for x in np.linspace(*spread, 4001) if truth(**{name: value(x)}) >= truth() - allowed]
-    return value(good[0]), value(good[-1])
+    return [(x, truth(**{name: PLACES[name](x)})) for x in np.linspace(*spread, 4001).tolist()]
+
+
+PLACES: Mapping[str, Callable[[float], float]] = {"learning_rate": lambda x: 10.0**x, "gamma": lambda x: 1.0 - 10.0**x}
+"""By name: the value at a place on the scale of the search."""
 
 
 def apart(name: str, one: float, other: float) -> float:
@@ -256,13 +266,14 @@ def test_kills_at_any_moment_change_nothing_and_repeat_nothing(tmp_path: Path) -
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for folder in (whole, parts):
         folder.mkdir()
-    expected = ranged(whole, *studied(whole), FakeExecutor(parallel=2, behave=rate_and_batch))
+    names = ("learning_rate",)
+    expected = ranged(whole, *studied(whole), FakeExecutor(parallel=2, behave=rate_and_batch), names)
     study, found = studied(parts)
     rng, ended, sessions = random.Random(1), False, 0
     while not ended:
-        executor = FakeExecutor(parallel=2, behave=rate_and_batch, die_after=rng.randint(50, 400))
+        executor = FakeExecutor(parallel=2, behave=rate_and_batch, die_after=rng.randint(50, 200))
         try:
-            assert ranged(parts, study, found, executor) == expected
+            assert ranged(parts, study, found, executor, names) == expected
             ended = True
         except ControllerDied:
             sessions += 1

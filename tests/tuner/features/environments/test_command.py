@@ -22,7 +22,7 @@ FUNCTION = (
     *("--config-dir", "mine", "agent=function", "agent._target_=tests.tuner.entries.distance", "+agent.x=0.9"),
     *("space=none", "+space.agent.x={choices: [0.0, 0.4, 0.9]}", "executor=inline", "tracker=jsonl"),
     *("sampler=brute_force", "study.num_trials=3", "study.num_race_seeds=0", "study.num_candidates=2"),
-    *("study.num_test_seeds=5", "study.name=both"),
+    *("study.num_test_seeds=5", "study.name=both", "storage=journal"),
 )
 """Distances from two places: the best x of three for both is the best of neither."""
 
@@ -46,7 +46,7 @@ def test_a_function_is_tuned_for_all(mine: CommandLine) -> None:
     """Scores left 1, 0.6, 0.1; right 0.125, 0.625, 1: means 0.5625, 0.6125, 0.55. Alone, 0 and 0.9 would win."""
     answer = mine("tune", *FUNCTION, "env=[left,right]")
     assert answer.status == 0, answer
-    result = tuner_package.load("both")
+    result = tuner_package.load("studies/both")
     scores = {run.params["agent.x"]: run.value for run in result.summary.stage("screen")}
     assert scores == {0.0: pytest.approx(0.5625), 0.4: pytest.approx(0.6125), 0.9: pytest.approx(0.55)}
     assert {part.environment: part.value for part in result.summary.runs[0].parts}.keys() == {"left", "right"}
@@ -77,11 +77,12 @@ PLAN = ("plan=true", "study.steps_per_second=100")
 STUDY = (TWO, *SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "study.num_trials=1", "study.name=both")
 
 
+@pytest.mark.slow  # of functions: the one above; without training: the one below
 def test_agents_are_tuned_for_two_environments(tuner: CommandLine) -> None:
     short = ("training.total_steps=120", "evaluation.num_episodes=1", "evaluation.num_points=2")
     answer = tuner("tune", *STUDY, *short)
     assert answer.status == 0, answer
-    result = tuner_package.load("both")
+    result = tuner_package.load("studies/both")
     assert {name: (one.random, one.good) for name, one in ENVIRONMENTS.of(result.summary).items()} == {
         "cartpole": (22.0, 500.0),
         "acrobot": (-500.0, -75.0),
@@ -117,6 +118,37 @@ def test_agents_are_tuned_for_two_environments(tuner: CommandLine) -> None:
     page = (tuner.folder / "studies" / "both" / "report.html").read_text()
     assert 'id="environment-table"' in page
     assert "<td>acrobot</td>" in page
+
+
+def test_a_study_of_two_environments_has_a_file_for_each_and_a_table(tuner: CommandLine) -> None:
+    """Runs that train nothing: what is composed, written and refused of such a study."""
+    folder = tuner.folder / "mine" / "executor"
+    folder.mkdir(parents=True)
+    (folder / "fake.yaml").write_text("_target_: tests.tuner.studies.FakeExecutor\nparallel: 2\n")
+    fake = (*STUDY, "executor=fake", "study.num_test_seeds=2")
+    answer = tuner("tune", "--config-dir", "mine", *fake)
+    assert answer.status == 0, answer
+    result = tuner_package.load("studies/both")
+    assert {name: (one.random, one.good) for name, one in ENVIRONMENTS.of(result.summary).items()} == {
+        "cartpole": (22.0, 500.0),
+        "acrobot": (-500.0, -75.0),
+    }
+    assert {tuple(part.environment for part in run.parts) for run in result.summary.runs} == {("cartpole", "acrobot")}
+    trains = tuple(result.overrides)
+    assert "env=cartpole" in trains
+    for name, file, kind in (("cartpole", "winner", "CartPole-v1"), ("acrobot", "winner-acrobot", "Acrobot-v1")):
+        written = to_json(preflight("train", [f"experiment={file}"], "studies/both"))
+        assert judged(written) == judged(to_json(preflight("train", [*trains, f"env={name}"])))
+        assert written["env"]["id"] == kind
+        assert "reference" not in written["env"]
+        assert written["optimizer"]["learning_rate"] == result.best_params["optimizer.learning_rate"]
+    page = (tuner.folder / "studies" / "both" / "report.html").read_text()
+    assert 'id="environment-table"' in page
+    assert "<td>acrobot</td>" in page
+    with pytest.raises(UserError, match=r"has no environment acrobt; did you mean acrobot\?"):
+        result.agent(environment="acrobt")
+    assert "did you mean acrobot?" in tuner.refused("play", "both", "environment=acrobt")
+    assert "is of several environments" in tuner.refused("ablate", "both", "storage=journal")
 
 
 def judged(config: JsonDict) -> JsonDict:

@@ -146,7 +146,9 @@ def test_what_was_written_reads_the_same(tmp_path: Path) -> None:
 FEW = {"num_trials": 3, "num_candidates": 1}
 
 
-@pytest.mark.parametrize(("parallel", "lifetime"), [(1, 29), (3, 23)])
+@pytest.mark.parametrize(
+    ("parallel", "lifetime"), [(3, 47), *(pytest.param(*how, marks=pytest.mark.slow) for how in ((1, 29), (3, 23)))]
+)
 def test_a_controller_that_dies_again_and_again_loses_and_repeats_nothing(
     tmp_path: Path, lifetime: int, parallel: int
 ) -> None:

@@ -1,6 +1,7 @@
 """Which runs end early with several objectives: margins worked out by hand, and whole studies."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -152,11 +153,14 @@ def test_infeasible_runs_end_no_other_one(tmp_path: Path) -> None:
     assert {outcome for outcome, _ in outcomes(summary).values()} == {Outcome.COMPLETE}
 
 
-@pytest.mark.parametrize("parallel", [1, 2])
-def test_a_study_that_is_killed_decides_alike(tmp_path: Path, parallel: int) -> None:
+@pytest.mark.parametrize(
+    ("parallel", "moments"),
+    [(1, (39, 66)), (2, (55,)), pytest.param(1, range(30, 110, 9), marks=pytest.mark.slow)],
+)
+def test_a_study_that_is_killed_decides_alike(tmp_path: Path, parallel: int, moments: Iterable[int]) -> None:
     whole = pruned_study(tmp_path / "whole", FakeExecutor(parallel, straight))
     assert {number for number, (outcome, _) in outcomes(whole).items() if outcome is Outcome.PRUNED} <= PRUNED
-    for events in range(30, 110, 9) if parallel == 1 else (55, 80):
+    for events in moments:
         folder = tmp_path / f"killed-{events}"
         with pytest.raises(ControllerDied):
             pruned_study(folder, FakeExecutor(parallel, straight, die_after=events))

@@ -276,16 +276,15 @@ def test_a_population_counts_as_much_as_whole_runs_of_its_members(whole: Any) ->
     assert evolve.env_steps == 8 * 800
 
 
-def test_killed_at_any_moment_it_is_the_same_tree(whole: Any, tmp_path: Path) -> None:
-    events = 3 * 8 * GENERATIONS
-    for number, die_after in enumerate((0, 12, 24, events * 2 // 3)):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        with pytest.raises(ControllerDied):
-            evolved(folder, Leaving(parallel=3, die_after=die_after))
-        with pytest.raises(ControllerDied):
-            evolved(folder, Leaving(parallel=2, die_after=11))
-        assert by_place(evolved(folder, Leaving(parallel=1))) == by_place(whole[0]), f"killed after {die_after} events"
+@pytest.mark.parametrize(
+    "die_after", [24, *(pytest.param(moment, marks=pytest.mark.slow) for moment in (0, 12, 2 * 8 * GENERATIONS))]
+)
+def test_killed_at_any_moment_it_is_the_same_tree(whole: Any, tmp_path: Path, die_after: int) -> None:
+    with pytest.raises(ControllerDied):
+        evolved(tmp_path, Leaving(parallel=3, die_after=die_after))
+    with pytest.raises(ControllerDied):
+        evolved(tmp_path, Leaving(parallel=2, die_after=11))
+    assert by_place(evolved(tmp_path, Leaving(parallel=1))) == by_place(whole[0])
 
 
 def by_place(summary: Any) -> dict[tuple[int, int], tuple[Any, ...]]:
@@ -419,7 +418,7 @@ def test_a_part_s_gain_is_its_score_less_that_of_its_parent(tmp_path: Path, monk
 def test_killed_at_any_moment_the_model_proposes_the_same(tmp_path: Path) -> None:
     evolution = Evolution(generations=GENERATIONS)
     whole = evolved(tmp_path / "whole", search=evolution)
-    for moment in (9, 75):
+    for moment in (75,):
         with pytest.raises(ControllerDied):
             evolved(tmp_path / str(moment), Leaving(die_after=moment), search=evolution)
         again = evolved(tmp_path / str(moment), search=evolution)
