@@ -12,6 +12,7 @@ import re
 import textwrap
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 from note_rl.errors.wording import Phrase, SettingName
@@ -158,6 +159,7 @@ def check_fields(settings: Any, left_out: Collection[str] = ()) -> None:
             object.__setattr__(settings, one.name, said.kind(named(type(settings), one.name), value))
 
 
+@cache
 def named(settings: type, name: str) -> SettingName:
     """A field in a message."""
     said: _Said = next(one.metadata[_KEY] for one in dataclasses.fields(settings) if one.name == name)

@@ -46,18 +46,21 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         os.chdir(before)
 
 
-def test_lines_are_accepted_and_usable_or_refused_in_words(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_lines_are_accepted_and_usable_or_refused_in_words(
+    world: Path, monkeypatch: pytest.MonkeyPatch, part: int
+) -> None:
     monkeypatch.chdir(world)
     kinds: Counter[str] = Counter()
     failures = []
-    for line in some_lines(SEED, 24):
+    for line in list(some_lines(SEED, 24))[12 * part : 12 * part + 12]:
         answer = check_and_use(line)
         kinds[answer.kind] += 1
         if not (answer.good and names_the_key(answer, line)):
             failures.append(f"{line}\n{answer.text}")
     assert not failures, "\n\n".join(failures)
-    assert kinds["accepted"] > 1  # or the lines would be nothing but nonsense
-    assert kinds["refused"] > 9
+    assert kinds["accepted"] > 0  # or the lines would be nothing but nonsense
+    assert kinds["refused"] > 4
 
 
 def test_damaged_files_are_told_of_and_left_alone(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,9 +138,18 @@ GROUPS = {
 GROUPS["study"].remove("pbt")  # which takes no pruner; see test_population.py
 
 CHOICES = list(zip_longest(*([f"{group}={name}" for name in names] for group, names in GROUPS.items())))
+ALL_GROUPS = max(map(len, (GROUPS["storage"], GROUPS["study"])))
+"""The choices before this one name more than a pruner; all pruners are tried in studies of test_pruners.py."""
 
 
-@pytest.mark.parametrize("choices", CHOICES, ids=lambda choices: " ".join(filter(None, choices)))
+@pytest.mark.parametrize(
+    "choices",
+    [
+        *CHOICES[:ALL_GROUPS],
+        *(pytest.param(choices, marks=pytest.mark.slow) for choices in CHOICES[ALL_GROUPS:]),
+    ],
+    ids=lambda choices: " ".join(filter(None, choices)),
+)
 def test_every_choice_of_every_group_runs_a_study(
     tuner: CommandLine, choices: tuple[str | None, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

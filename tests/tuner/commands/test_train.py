@@ -19,7 +19,10 @@ from tuner.errors import UserError
 from tuner.trial.folder import APPENDED, REPLACED, acquire_lock, read_reports
 
 
-@pytest.mark.parametrize(("agent", "backend"), CASES[:3])
+@pytest.mark.parametrize(
+    ("agent", "backend"),
+    [pytest.param(*case, marks=pytest.mark.slow) if "keras" in case else case for case in CASES[:3]],
+)
 def test_a_run_leaves_everything_in_its_folder(tuner: CommandLine, agent: str, backend: str) -> None:
     answer = tuner("train", *overrides(agent, backend))
     assert (answer.status, answer.errors) == (0, "")

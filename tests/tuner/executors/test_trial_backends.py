@@ -2,17 +2,39 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from tuner.executors.local import LocalExecutor
 from tuner.trial import Outcome
 
+ASKS = """
+import os, sys
+from trial_entries import complete
 
-@pytest.mark.parametrize(
-    ("backend", "modules"),
-    [("torch", ["torch"]), pytest.param("keras", ["tensorflow", "keras"], marks=pytest.mark.slow)],
-)
+def ask(context):
+    assert sys.modules["made_before"].PID != os.getpid()
+    return complete(context)
+"""
+
+
+def test_child_finds_what_the_server_has_imported(driver, tmp_path, monkeypatch):
+    (tmp_path / "made_before.py").write_text("import os\nPID = os.getpid()\n")
+    (tmp_path / "asks_for_it.py").write_text(ASKS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("tuner.executors.preload._PRELOAD", {"torch": ("made_before",)})
+    monkeypatch.setattr("tuner.executors.preload._PRELOAD_ALWAYS", ())
+    with LocalExecutor(parallel=2, backend="torch") as executor:
+        for number in (0, 1):
+            spec = replace(driver.spec("complete", number), entry="asks_for_it:ask")
+            executor.start(spec, driver.folder / str(number))
+        results = driver.finish(executor)
+    assert [result.outcome for result in results.values()] == [Outcome.COMPLETE] * 2, results
+
+
+@pytest.mark.slow  # what is imported beforehand is found: the one above
+@pytest.mark.parametrize(("backend", "modules"), [("torch", ["torch"]), ("keras", ["tensorflow", "keras"])])
 def test_child_finds_the_framework_loaded_and_works_with_it(driver, backend, modules):
     with LocalExecutor(parallel=2, backend=backend) as executor:
         for number in (0, 1):

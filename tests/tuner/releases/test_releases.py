@@ -33,7 +33,9 @@ def test_the_first_release_is_among_them() -> None:
     assert "0.1.0" in [path.name for path in RELEASES]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "backend", [pytest.param(name, marks=pytest.mark.slow) if name == "keras" else name for name in BACKENDS]
+)
 def test_a_run_acts_as_it_did_and_goes_on(release: dict[str, Any], tuner: CommandLine, backend: str) -> None:
     folder = tuner.folder / f"run_{backend}"
     np.testing.assert_allclose(values_of(str(folder)), release[backend], rtol=1e-5)

@@ -72,7 +72,7 @@ def random_best() -> float:
     [
         (["sampler=tpe"], 6, 5.0),
         (["sampler=cmaes"], 6, 5.0),
-        (["sampler=gp", "sampler.n_startup_trials=6"], 1, 8.0),
+        pytest.param(["sampler=gp", "sampler.n_startup_trials=6"], 1, 8.0, marks=pytest.mark.slow),
     ],
     ids=["tpe", "cmaes", "gp"],
 )

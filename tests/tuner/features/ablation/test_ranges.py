@@ -90,7 +90,8 @@ def walked(study_seed: int, noise: float, num_checks: int, axes: Sequence[Axis] 
 
 def true_edges(name: str, allowed: float) -> tuple[float, float]:
     """Where the formula has fallen by so much, below and above the winner, on the scale of the search."""
-    good = [x for x, found in truths(name) if found >= truth() - allowed]
+    lowest = truth() - allowed
+    good = [x for x, found in truths(name) if found >= lowest]
     return PLACES[name](good[0]), PLACES[name](good[-1])
 
 
