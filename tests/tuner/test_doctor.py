@@ -52,7 +52,13 @@ def test_versions_extras_and_what_there_is_to_run_on(tuner: CommandLine, monkeyp
     assert (caches / "note-rl").exists()
 
 
-@pytest.mark.usefixtures("few")
+@pytest.fixture
+def no_storage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found of the storage is not looked at; to find it out, a process imports Optuna."""
+    monkeypatch.setattr(doctor, "_STORAGE", """print('{"state": "not looked at"}')""")
+
+
+@pytest.mark.usefixtures("few", "no_storage")
 def test_the_same_as_json_after_caches_are_cleared_and_nothing_else(
     tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +142,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.usefixtures("few")
+@pytest.mark.usefixtures("few", "no_storage")
 def test_what_is_broken_is_a_line_and_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, source in BROKEN.items():
         (tmp_path / f"{name}.py").write_text(source)

@@ -94,7 +94,7 @@ def test_a_race_survives_the_death_of_its_controller(tmp_path: Path) -> None:
     whole = run_study(tmp_path / "whole", **changes)
     ended: Counter[str] = Counter()
     for _ in range(60):
-        executor = FakeExecutor(2, die_after=31)
+        executor = FakeExecutor(2, die_after=53)
         executor.on_event = lambda event: ended.update([event.key]) if isinstance(event, TrialEnded) else None
         try:
             summary = run_study(tmp_path / "dying", executor, **changes)
