@@ -12,7 +12,6 @@ import re
 import textwrap
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeVar
 
 from note_rl.errors.wording import Phrase, SettingName
@@ -156,13 +155,16 @@ def check_fields(settings: Any, left_out: Collection[str] = ()) -> None:
     for one in dataclasses.fields(settings):
         said, value = one.metadata.get(_KEY), getattr(settings, one.name)
         if said is not None and said.kind is not None and value is not None and one.name not in left_out:
-            object.__setattr__(settings, one.name, said.kind(named(type(settings), one.name), value))
+            object.__setattr__(settings, one.name, said.kind(_named(type(settings), one.name, said), value))
 
 
-@cache
 def named(settings: type, name: str) -> SettingName:
     """A field in a message."""
     said: _Said = next(one.metadata[_KEY] for one in dataclasses.fields(settings) if one.name == name)
+    return _named(settings, name, said)
+
+
+def _named(settings: type, name: str, said: _Said) -> SettingName:
     argument = name if said.manual == "" else said.manual or ""
     return SettingName(name, argument, settings.__name__)
 

@@ -123,12 +123,13 @@ def test_halves_of_characters_and_escapes_are_written_out(tmp_path: Path, caplog
 def test_files_lie_in_the_runs_folder_the_studys_or_the_directory_given(tmp_path: Path) -> None:
     own, shared = WandbTracker(), WandbTracker(directory=tmp_path / "shared")
     own.start_run(info(tmp_path / "own")).finish()
-    own.start_run(info(tmp_path / "study", group_folder=tmp_path / "study")).finish()
+    for number in range(2):
+        own.start_run(info(tmp_path / "study", f"screen/{number}", group_folder=tmp_path / "study")).finish()
     own.close(60)  # before the same run is begun by another
     shared.start_run(info(tmp_path / "study")).finish()
     shared.close(60)
     assert len(list((tmp_path / "own" / "screen" / "0" / "wandb").glob("offline-run-*"))) == 1
-    assert len(list((tmp_path / "study" / "wandb").glob("offline-run-*"))) == 1
+    assert len(list((tmp_path / "study" / "wandb").glob("offline-run-*"))) == 2
     assert len(list((tmp_path / "shared" / "wandb").glob("offline-run-*"))) == 1
 
 

@@ -415,13 +415,13 @@ def test_a_part_s_gain_is_its_score_less_that_of_its_parent(tmp_path: Path, monk
     assert [(one.generation, one.drawn["optimizer.learning_rate"], one.gain) for one in told[3]] == expected
 
 
-def test_killed_at_any_moment_the_model_proposes_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize("moment", [75, pytest.param(9, marks=pytest.mark.slow)])
+def test_killed_at_any_moment_the_model_proposes_the_same(tmp_path: Path, moment: int) -> None:
     evolution = Evolution(generations=GENERATIONS)
     whole = evolved(tmp_path / "whole", search=evolution)
-    for moment in (75,):
-        with pytest.raises(ControllerDied):
-            evolved(tmp_path / str(moment), Leaving(die_after=moment), search=evolution)
-        again = evolved(tmp_path / str(moment), search=evolution)
-        assert [(one[1], one[2]) for one in tree(again)] == [(one[1], one[2]) for one in tree(whole)]
+    with pytest.raises(ControllerDied):
+        evolved(tmp_path / str(moment), Leaving(die_after=moment), search=evolution)
+    again = evolved(tmp_path / str(moment), search=evolution)
+    assert [(one[1], one[2]) for one in tree(again)] == [(one[1], one[2]) for one in tree(whole)]
     perturbed = evolved(tmp_path / "perturbed", search=Evolution(generations=GENERATIONS, explore="perturb"))
     assert [one[2] for one in tree(perturbed)] != [one[2] for one in tree(whole)]
