@@ -182,6 +182,7 @@ def test_channels_may_come_first(framework, layered):
     np.testing.assert_allclose(other.act(np.moveaxis(pictures, -1, 1)), one.act(pictures), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow_in_keras  # stacks are made before any framework
 def test_on_policy_agents_see_stacks_of_frames(framework):
     """Only a stack tells which side was bright a frame ago, as above; the discriminator of GAIL sees it as well."""
     seed_everything(0)

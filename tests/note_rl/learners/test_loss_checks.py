@@ -298,6 +298,7 @@ def test_batch_normalisation_and_dropout_are_no_mistake_and_hide_none(framework,
         ready(framework, q_learner(framework, True, network, explicit)).update(batch, {})
 
 
+@pytest.mark.slow_in_keras  # when it is looked at is decided in losses.py, for both
 def test_it_is_looked_at_again_when_something_was_learned(framework):
     agent = q_learner(framework, mistaken=True, start_wrong_after=100)
     learner = ready(framework, agent)
