@@ -75,7 +75,9 @@ CASES = {
 
 @pytest.mark.xla
 @pytest.mark.slow_in_keras("DDPG", "TD3", "SAC", "PPO")
-@pytest.mark.parametrize("name", ["DDPG", pytest.param("TD3", marks=pytest.mark.slow), "SAC", "PPO"])
+@pytest.mark.parametrize(  # what TD3 and SAC do else: test_td3.py, test_sac.py and learners/test_reports.py
+    "name", ["DDPG", *(pytest.param(name, marks=pytest.mark.slow) for name in ("TD3", "SAC")), "PPO"]
+)
 def test_the_target_is_learned(framework, name):
     experience, policy, num_envs = CASES[name]
     seed_everything(1)

@@ -274,7 +274,7 @@ def at_the_start_of_cartpole(seed):
     )
 
 
-@pytest.mark.slow_in_keras(*range(3, 8))
+@pytest.mark.slow_in_keras(*range(1, 8))
 @pytest.mark.parametrize("seed", range(8))
 def test_the_mistake_is_found_where_values_are_nearly_constant(framework, seed):
     seed_everything(seed)
@@ -284,6 +284,7 @@ def test_the_mistake_is_found_where_values_are_nearly_constant(framework, seed):
     ready(framework, q_learner(framework, mistaken=False)).update(at_the_start_of_cartpole(seed), {})
 
 
+@pytest.mark.slow_in_keras(False)
 @pytest.mark.parametrize("explicit", [False, True])
 def test_batch_normalisation_and_dropout_are_no_mistake_and_hide_none(framework, explicit):
     """Whoever writes training=True, or net.train(), in the loss has not coupled samples by accident either."""

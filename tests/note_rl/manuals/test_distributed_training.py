@@ -115,7 +115,9 @@ def test_several_agents():
     assert model.num_gradient_steps > 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(  # a strategy of the other kind: keras/test_served_update.py
+    "kind", [KINDS[0], pytest.param(KINDS[1], marks=pytest.mark.slow)]
+)
 def test_pool_network(kind):
     strategy = strategy_of(kind)
     with strategy.scope():

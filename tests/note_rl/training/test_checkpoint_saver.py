@@ -129,7 +129,14 @@ def test_restoring_parameters_leaves_the_optimizer_alone(framework, tmp_path):
         np.testing.assert_array_equal(mine, theirs)
 
 
-@pytest.mark.parametrize(("framework", "background"), [(PYTORCH, False), (PYTORCH, True), (Framework("keras"), True)])
+@pytest.mark.parametrize(
+    ("framework", "background"),
+    [
+        (PYTORCH, False),
+        (PYTORCH, True),
+        pytest.param(Framework("keras"), True, marks=pytest.mark.slow),  # of Keras: test_resume.py
+    ],
+)
 def test_a_file_holds_one_moment_and_training_goes_on_from_it(framework, tmp_path, background):
     whole, optimizer = dqn(framework, env="CartPole-v1")
     straight = whole.train(optimizer=optimizer, episodes=8, p=0)

@@ -31,7 +31,7 @@ MAKERS = pytest.mark.parametrize("make", [dqn, ppo])
 
 
 @pytest.mark.traced
-@pytest.mark.slow_in_keras("ppo")
+@pytest.mark.slow_in_keras  # PPO learns in agents/shared/test_choices.py
 @MAKERS
 def test_the_corridor_is_learned(framework, make):
     agent, optimizer = make(framework, Corridor)

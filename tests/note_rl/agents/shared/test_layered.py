@@ -260,6 +260,7 @@ def test_a_critic_may_have_another_network(framework: Any) -> None:
         )
 
 
+@pytest.mark.slow_in_keras  # learners/test_modes.py
 def test_layers_that_act_otherwise_in_training_do_so(framework: Any) -> None:
     """A short run of each: statistics move in losses only, and acting drops nothing."""
     layers = [
