@@ -12,6 +12,7 @@ from tests.note_rl.frameworks import Framework, frameworks
 
 
 @pytest.mark.traced
+@pytest.mark.slow_in_keras  # one trace for each size of a minibatch: learners/keras/test_xla.py
 @pytest.mark.parametrize("framework", frameworks())
 def test_batches_stay_on_their_ladder_and_each_is_compiled_once(framework: Framework) -> None:
     agent = ppo(framework, None, batch=16)

@@ -64,7 +64,9 @@ def test_an_agent_of_the_users_own_is_made_again_in_the_workers(framework):
 
 
 @pytest.mark.parametrize("framework", frameworks()[:1])
-@pytest.mark.parametrize("kind", ["frames", "goals", "several agents", "epochs"])
+@pytest.mark.parametrize(  # several agents: test_an_agent_with_a_build_of_its_own_for_workers has build() in workers
+    "kind", ["frames", "goals", pytest.param("several agents", marks=pytest.mark.slow), "epochs"]
+)
 def test_training_in_turn_without_exploration_is_the_same_as_in_one_process(framework, kind):
     agents = framework.agents  # imported before it is seeded
 
@@ -95,8 +97,7 @@ def test_training_in_turn_without_exploration_is_the_same_as_in_one_process(fram
         return result.losses, result.returns
 
     here = losses()
-    processes = 1 if kind == "several agents" else 2  # theirs import the framework
-    there = losses(pool_network=True, processes=processes, parallel_store_and_training=False)
+    there = losses(pool_network=True, processes=2, parallel_store_and_training=False)
     np.testing.assert_allclose(here[0], there[0], rtol=1e-4)
     np.testing.assert_allclose(here[1], there[1], rtol=1e-5)
     assert len(here[0]) >= 4

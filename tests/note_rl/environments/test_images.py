@@ -134,6 +134,7 @@ def test_frames_whose_channels_come_first_are_stacked_along_them(framework):
     assert agent.evaluate(10).returns.tolist() == [1.0] * 10
 
 
+@pytest.mark.slow_in_keras  # stacks are made before any framework
 def test_a_stack_goes_on_from_a_checkpoint_within_the_first_episode(framework, tmp_path):
     class Long(Picture):
         def step(self, action):
@@ -217,7 +218,7 @@ def test_another_number_of_frames_than_the_networks_take_is_refused(framework, n
     made.set(policy=exploring, frame_stack=2, **kind)
 
 
-@pytest.mark.slow_in_keras
+@pytest.mark.slow  # the test below has them trained
 def test_convolutions_learn_to_point(framework):
     seed_everything(0)
     made = network(framework, hidden_sizes=(16,))

@@ -82,6 +82,7 @@ def first_layer(framework, network):
     return network.layers[0].kernel.numpy()
 
 
+@pytest.mark.slow_in_keras("auto")
 @pytest.mark.xla
 @pytest.mark.parametrize("jit", [False, "auto"])
 def test_running_statistics_follow_what_is_learned_from_and_are_copied_to_the_target(framework, jit):

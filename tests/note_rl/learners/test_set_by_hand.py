@@ -176,6 +176,7 @@ def test_adjust_func_sets_weights_as_well(framework, eager_updates):
     assert agent.env.actions[4:] == [1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0]
 
 
+@pytest.mark.slow_in_keras  # as the next phase does, above
 @BOTH
 def test_workers_act_by_weights_that_a_callback_has_set(framework, eager_updates):
     agent = made(framework, "DQN", False)

@@ -114,6 +114,7 @@ def test_parameters_only(framework, tmp_path):
     assert sorted(restore_param(tmp_path / "param.dat")) == sorted(n.removeprefix("learner/agent/") for n in arrays)
 
 
+@pytest.mark.slow_in_keras  # of states in Keras: learners/test_base.py
 @FRAMEWORKS
 def test_restoring_parameters_leaves_the_optimizer_alone(framework, tmp_path):
     def go_on(interrupted):

@@ -131,12 +131,14 @@ def traced(learner):
 
 
 def test_an_agent_that_sees_numbers_is_trained_with_it():
-    learner = prepared(DQN(env="CartPole-v1", network=lambda shape, outputs: MLP(shape, outputs, (8,))))
+    agent = DQN(env="CartPole-v1", network=lambda shape, outputs: MLP(shape, outputs, (8,)))
+    learner = prepared(agent)
     obs = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(3, 4)
     before = learner.act(obs)
     learner.update(blocks_of(2, (4,), np.float32), {})
     assert [compiles(one) for one in traced(learner)] == [True]
     assert learner.num_traces == 1
+    assert str(agent.how_steps_are_taken()) == "whole"
     assert not np.array_equal(learner.act(obs), before)
     np.testing.assert_allclose(learner.act(obs), learner._framework_act(obs), rtol=1e-5, atol=1e-6)
 
@@ -167,6 +169,7 @@ def test_what_sees_pictures_is_trained_without_xla_and_it_is_said_once(caplog):
         assert [compiles(one) for one in learner._measurements._noise._functions.values()] == [False]
         learner.update(sample, {})
         learner.update(blocks_of(3, (36, 36), np.uint8, batch=8), {})
+        learner.update(sample, {})
         again = prepared(Convolving())
         again.update(sample, {})
     assert [compiles(one) for one in traced(learner)] == [False, False]
