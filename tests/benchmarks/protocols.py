@@ -33,6 +33,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import optuna
@@ -81,6 +82,9 @@ class Found:
 class Truth:
     """The true scores of a landscape by one metric, and the best of them."""
 
+    NUM_DRAWN: ClassVar[int] = 4000
+    GENERATIONS: ClassVar[int] = 60
+
     def __init__(self, landscape: Recorded, metric: Metric) -> None:
         self.landscape, self.metric = landscape, metric
         self.best = self._best()
@@ -92,9 +96,9 @@ class Truth:
     def _best(self) -> float:
         """Of many points by chance, and of descendants of the best of them that move ever less."""
         space, rng = self.landscape.definition.space, np.random.default_rng(0)
-        points = [space.draw(lambda _, distribution: sample(distribution, rng)) for _ in range(4000)]
+        points = [space.draw(lambda _, distribution: sample(distribution, rng)) for _ in range(self.NUM_DRAWN)]
         scored = [(self.score(point), point) for point in points]
-        for generation in range(60):
+        for generation in range(self.GENERATIONS):
             scored = sorted(scored, key=lambda one: -one[0])[:60]
             for _, parent in list(scored):
                 child = dict(parent)

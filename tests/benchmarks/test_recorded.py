@@ -95,7 +95,7 @@ def test_what_is_made_is_made_once_whatever_ends_the_process(tmp_path: Path, mon
 
 
 def test_a_real_run_is_evaluated_on_the_grid_of_a_trial() -> None:
-    short = definition_of([*PAIRS[PAIR], "training.total_steps=180", "evaluation.num_episodes=1"])
+    short = definition_of([*PAIRS[PAIR], "training.total_steps=90", "evaluation.num_episodes=1"])
     row = landscape.train(short, 0, seed=1)
     assert len(row.curve) == 9
     assert all(value is not None and 1.0 <= value <= 500.0 for value in row.curve)
@@ -162,7 +162,9 @@ def test_what_no_landscape_holds_is_refused(replayed: Recorded, definition: Stud
         recorded(PAIR, tmp_path, definition)
 
 
-def test_a_plain_search_promises_the_best_of_what_it_saw(replayed: Recorded) -> None:
+def test_a_plain_search_promises_the_best_of_what_it_saw(replayed: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocols.Truth, "NUM_DRAWN", 400)  # of a smooth function
+    monkeypatch.setattr(protocols.Truth, "GENERATIONS", 10)
     truth = protocols.Truth(replayed, Final())
     found = protocols.Plain(RandomSampler, metric=Final()).run(truth, budget=10, seed=3)
     assert found.num_screened == 10

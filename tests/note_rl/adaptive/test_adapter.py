@@ -12,6 +12,7 @@ from tests.note_rl.frameworks import Framework, frameworks
 
 
 @pytest.mark.traced
+@pytest.mark.slow_in_keras  # one trace for each size of a minibatch: learners/keras/test_xla.py
 @pytest.mark.parametrize("framework", frameworks())
 def test_batches_stay_on_their_ladder_and_each_is_compiled_once(framework: Framework) -> None:
     agent = ppo(framework, None, batch=16)
@@ -23,7 +24,7 @@ def test_batches_stay_on_their_ladder_and_each_is_compiled_once(framework: Frame
     agent.train(total_steps=64, p=0, jit_compile=False)
     adaptation = agent._trainer.adaptation
     controller = adaptation._adapters["batch_size"].controller
-    for factor in (4.0, 1.0, 0.25, 4.0, 0.25, 1.0):
+    for factor in (4.0, 0.25, 1.0, 4.0):
         controller.factor = factor
         agent.train(total_steps=agent.num_env_steps + 64, p=0, jit_compile=False)
     assert {shape[1] for shape in sizes} == {4, 16, 64}

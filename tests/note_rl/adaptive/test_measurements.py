@@ -33,8 +33,8 @@ def test_the_noise_of_gradients_is_measured_less_often(
 @pytest.mark.parametrize("framework", frameworks())
 def test_noise_is_measured_without_a_trace(framework: Framework) -> None:
     told = {"signals": ["gradient_noise"], "parameters": {"batch_size": {}, "tau": {}}, "mode": "advise"}
-    static = trained(framework, dqn(framework, None), 320)
+    static = trained(framework, dqn(framework, None), 160)
     agent = dqn(framework, Adaptive(**{**QUICK, **told}))
-    assert same(trained(framework, agent, 320), static)
+    assert same(trained(framework, agent, 160), static)
     assert {one.parameter for one in agent.decisions} == {"batch_size", "tau"}
     assert any(one.signal == "gradient_noise" for one in agent.decisions)

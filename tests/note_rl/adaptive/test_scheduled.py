@@ -19,7 +19,7 @@ MOVED_BY: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.slow_in_keras("schedule", "adaptation")
+@pytest.mark.slow_in_keras  # rates that hold for one update in Keras: learners/test_hyperparameter_override.py
 @pytest.mark.parametrize("framework", frameworks())
 @pytest.mark.parametrize("moved_by", MOVED_BY)
 def test_the_users_optimizer_is_as_it_was_made_whatever_moves_its_rate(
@@ -43,6 +43,7 @@ def test_the_users_optimizer_is_as_it_was_made_whatever_moves_its_rate(
     assert rate(second) == 1e-3
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("framework", frameworks())
 def test_without_its_schedule_an_agent_learns_at_the_rate_of_its_optimizer(framework: Framework) -> None:
     agent = ppo(framework, None, schedules={"learning_rate": Linear(0.1, 0.1)})

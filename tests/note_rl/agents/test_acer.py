@@ -290,7 +290,7 @@ def test_behaviour_is_what_the_policy_was_when_it_acted():
     assert np.abs(answers[0] - answers[-1]).max() > 0.05  # it has learned meanwhile
 
 
-@pytest.mark.parametrize("mirrored", [True, False])
+@pytest.mark.parametrize("mirrored", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_behaviour_comes_from_worker_processes(mirrored):
     agent = Framework("pytorch").agents.ACER(env="CartPole-v1", hidden_size=4)
     if not mirrored:

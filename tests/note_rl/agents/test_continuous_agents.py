@@ -30,6 +30,7 @@ def test_an_actor_stays_within_the_bounds_and_acts_in_numpy(framework):
     np.testing.assert_allclose(actions, CENTRE + SCALE * np.tanh(unscaled), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow_in_keras("SAC")
 @pytest.mark.parametrize("name", ["DDPG", "SAC"])
 def test_the_actors_loss_never_trains_a_critic(framework, name):
     """With one optimizer or several: the critics move exactly as if the actor's loss were not there."""
@@ -75,7 +76,9 @@ CASES = {
 
 @pytest.mark.xla
 @pytest.mark.slow_in_keras("DDPG", "TD3", "SAC", "PPO")
-@pytest.mark.parametrize("name", ["DDPG", pytest.param("TD3", marks=pytest.mark.slow), "SAC", "PPO"])
+@pytest.mark.parametrize(  # losses of the others: test_td3.py, test_sac.py, test_ppo.py, learners/test_reports.py
+    "name", ["DDPG", *(pytest.param(name, marks=pytest.mark.slow) for name in ("TD3", "SAC", "PPO"))]
+)
 def test_the_target_is_learned(framework, name):
     experience, policy, num_envs = CASES[name]
     seed_everything(1)

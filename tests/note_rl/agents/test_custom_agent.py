@@ -64,7 +64,7 @@ def test_as_printed_it_learns_what_was_meant(framework, caplog):
         np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.slow_in_keras
+@pytest.mark.slow  # that it is trained: test_own_agents.py
 def test_corrected_it_learns(framework):
     seed_everything(1)
     agent = dqn(framework.package, env=Corridor)(state_dim=5, hidden_dim=32, action_dim=2)

@@ -122,9 +122,9 @@ def test_a_refusal_names_the_agent(framework):
     ("name", "further"),
     [
         pytest.param("DoubleDQN", {}, marks=pytest.mark.slow),
-        ("DuelingDQN", {}),
-        ("DQN", {"priority": Priority()}),
-        ("DoubleDQN", {"num_steps": 3}),
+        pytest.param("DuelingDQN", {}, marks=pytest.mark.slow),
+        pytest.param("DQN", {"priority": Priority()}, marks=pytest.mark.slow),
+        ("DoubleDQN", {"num_steps": 3}),  # DuelingDQN and priorities learn in environments/test_action_masks.py
     ],
 )
 def test_the_corridor_is_learned(framework, name, further):

@@ -54,6 +54,7 @@ def reaches_points(framework, total_steps, seed=0, **flags):
     return agent.evaluate(50).mean
 
 
+@pytest.mark.slow  # what hindsight makes of episodes: replay/test_hindsight.py
 def test_with_hindsight_fifteen_bits_are_solved():
     assert flips_bits(PYTORCH, 6000, HER=True) >= -8.0
 

@@ -130,6 +130,7 @@ def test_observations_of_whole_numbers_are_numbers(framework, centralised):
     np.testing.assert_array_equal(*found)
 
 
+@pytest.mark.slow_in_keras  # learners/test_base.py has groups and their losses in Keras
 @FRAMEWORKS
 def test_each_is_trained_by_its_own_loss_with_its_own_optimizer(framework):
     agent, optimizers = maddpg(framework, CoordinationGame)
@@ -192,6 +193,7 @@ def test_in_two_halves_it_is_the_same(framework, tmp_path):
         np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.slow_in_keras  # rewards are changed before any framework
 @FRAMEWORKS
 def test_the_agents_own_reward_function_is_used_in_training_and_evaluation(framework):
     agent, optimizers = maddpg(framework, CoordinationGame, num_updates=1)

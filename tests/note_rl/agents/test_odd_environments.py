@@ -34,6 +34,7 @@ def trained(framework: Any, name: str, make: Callable[[], Plain]) -> Any:
     return agent
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("name", ["TD3", "SAC"])
 def test_a_number_with_equal_bounds_is_no_reason_to_diverge(framework: Any, name: str) -> None:
     agent = trained(framework, name, OneFixed)

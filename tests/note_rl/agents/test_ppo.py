@@ -110,6 +110,7 @@ def test_what_is_clipped_is_the_ratio_to_the_learned_policy(framework, ratio):
     assert float(update.reported["approx_kl"][0]) == pytest.approx(kl, rel=1e-3)
 
 
+@pytest.mark.slow_in_keras  # weights are made before any framework
 def test_eps_greedy_is_weighed_from_the_first_rollout_on_and_that_is_said(framework, caplog):
     seen = []
 

@@ -18,9 +18,9 @@ from tests.note_rl.manuals.agents import dqn
 BOTH = pytest.mark.parametrize("framework", frameworks())
 
 
-def greedy(agent, **options):
+def greedy(agent, processes=2, **options):
     agent.settings = replace(
-        settings(WorkerSettings(processes=2, overlapping=False), num_envs=3, policy=GreedyQPolicy()), **options
+        settings(WorkerSettings(processes=processes, overlapping=False), num_envs=3, policy=GreedyQPolicy()), **options
     )
     return agent
 
@@ -59,12 +59,14 @@ def test_a_mirrored_agent_acts_alike_with_normalised_observations(framework):
 @BOTH
 def test_an_agent_of_the_users_own_is_made_again_in_the_workers(framework):
     seed_everything(1)
-    agent = greedy(dqn(framework.package)(4, 8, 2))
+    agent = greedy(dqn(framework.package)(4, 8, 2), processes=1)  # which imports the framework
     check_that_workers_act_alike(agent, GreedyQPolicy())
 
 
 @pytest.mark.parametrize("framework", frameworks()[:1])
-@pytest.mark.parametrize("kind", ["frames", "goals", "several agents", "epochs"])
+@pytest.mark.parametrize(  # several agents: test_an_agent_with_a_build_of_its_own_for_workers has build() in workers
+    "kind", ["frames", "goals", pytest.param("several agents", marks=pytest.mark.slow), "epochs"]
+)
 def test_training_in_turn_without_exploration_is_the_same_as_in_one_process(framework, kind):
     agents = framework.agents  # imported before it is seeded
 
@@ -87,7 +89,10 @@ def test_training_in_turn_without_exploration_is_the_same_as_in_one_process(fram
             agent.set(policy=Sure(), PPO=True, rollout_steps=20, num_epochs=2, normalise_obs=True, **common)
         optimizers = [framework.optimizers.adam(group, 1e-2) for group in parameter_groups(agent.param)]
         result = agent.train(
-            optimizer=optimizers if len(optimizers) > 1 else optimizers[0], total_steps=240, p=0, **options
+            optimizer=optimizers if len(optimizers) > 1 else optimizers[0],
+            total_steps=240 if kind == "epochs" else 150,
+            p=0,
+            **options,
         )
         return result.losses, result.returns
 

@@ -1,13 +1,18 @@
 """Ranks as processes over gloo: what they come to, and that none is left however they end."""
 
+import io
 import os
+import pickle
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import psutil
@@ -15,7 +20,7 @@ import pytest
 import torch
 
 from note_rl.agents.pytorch import DQN
-from note_rl.distributed import channel
+from note_rl.distributed import channel, replicas
 from note_rl.errors import PeerError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy
 from note_rl.seeding import seed_everything
@@ -41,18 +46,53 @@ def children():
     return [child for child in found if child.status() != psutil.STATUS_ZOMBIE]
 
 
-def test_processes_started_here_come_to_the_numbers_of_one():
+class UpTo(Callback):
+    """Stops, or ends the other rank, after so many steps, and keeps what there is then."""
+
+    def __init__(self, agent, steps):
+        self.agent, self.steps = agent, steps
+        self.before = children()
+
+    def on_phase_end(self, phase, logs):
+        if phase == 8:
+            self.signal(signal.SIGTERM)  # as batch systems tell all processes; rank 0 decides
+        if logs["num_env_steps"] == self.steps:
+            self.parameters, self.returns = arrays(self.agent), list(self.agent.reward_list)
+            self.end()
+
+    def signal(self, number):
+        """There is no other rank."""
+
+    def end(self):
+        self.agent.stop_training = True
+
+
+class Killing(UpTo):
+    """Ends training by ending the other rank."""
+
+    def signal(self, number):
+        (rank,) = [child for child in children() if child not in self.before]
+        rank.send_signal(number)
+
+    def end(self):
+        self.signal(signal.SIGKILL)
+
+
+def test_processes_started_here_come_to_the_numbers_of_one_and_one_that_is_killed_ends_training(monkeypatch):
+    monkeypatch.setattr("note_rl.distributed.replicas._PATIENCE_S", 0.5)
     alone, optimizer = made()
-    expected = alone.train(optimizer, total_steps=120, p=0)
+    expected = UpTo(alone, 120)
+    alone.train(optimizer, total_steps=100_000, callbacks=expected, p=0)
     agent, optimizer = made()
-    before = children()
-    told_to_end = Signalling(signal.SIGTERM)  # as batch systems tell all processes; rank 0 decides
-    result = agent.distributed_training(optimizer, "ddp", total_steps=120, replicas=2, callbacks=told_to_end, p=0)
-    assert result.returns == expected.returns
-    for mine, theirs in zip(arrays(agent), arrays(alone), strict=True):
+    killing = Killing(agent, 120)
+    with pytest.raises(PeerError, match=r"rank 1 .*has ended.*rank 1 was ended by SIGKILL"):
+        agent.distributed_training(optimizer, "ddp", total_steps=100_000, replicas=2, callbacks=killing, p=0)
+    assert killing.returns == expected.returns != []
+    for mine, theirs in zip(killing.parameters, expected.parameters, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-5)
-    assert children() == before
+    assert children() == killing.before
     assert not torch.distributed.is_initialized()
+    agent.train(total_steps=agent.num_env_steps + 16, p=0)  # what it has learned is there, and it goes on alone
 
 
 class Signalling(Callback):
@@ -66,29 +106,58 @@ class Signalling(Callback):
         if phase == 8:
             (rank,) = [child for child in children() if child not in self.before]
             rank.send_signal(self.number)
-            self.since = time.monotonic()
 
 
-@pytest.mark.parametrize(
-    ("number", "message"),
-    [
-        (signal.SIGKILL, r"rank 1 .*has ended.*rank 1 was ended by SIGKILL"),
-        pytest.param(  # test_channel.py has silence among ranks that are threads
-            signal.SIGSTOP, r"rank 1 .*has not been heard of for [34] s", marks=pytest.mark.slow
-        ),
-    ],
-    ids=["killed", "stopped"],
-)
-def test_a_rank_that_is_gone_ends_training(number, message, monkeypatch):
-    if number == signal.SIGSTOP:  # a rank that ends does so at once, and one on a busy machine may be silent for long
-        monkeypatch.setattr(channel, "SILENCE_S", 3.0)
+@pytest.mark.slow  # test_channel.py has silence among ranks that are threads
+def test_a_rank_that_is_stopped_ends_training(monkeypatch):
+    monkeypatch.setattr(channel, "SILENCE_S", 3.0)
     monkeypatch.setattr("note_rl.distributed.replicas._PATIENCE_S", 0.5)
     agent, optimizer = made()
-    signalling = Signalling(number)
-    with pytest.raises(PeerError, match=message):
+    signalling = Signalling(signal.SIGSTOP)
+    with pytest.raises(PeerError, match=r"rank 1 .*has not been heard of for [34] s"):
         agent.distributed_training(optimizer, total_steps=100_000, replicas=2, callbacks=signalling, p=0)
     assert children() == signalling.before
-    agent.train(total_steps=agent.num_env_steps + 16, p=0)  # what it has learned is there, and it goes on alone
+
+
+@pytest.mark.slow  # the ranks of the two tests above are told to end by rank 0
+def test_processes_come_to_their_end_and_to_the_numbers_of_one():
+    alone, optimizer = made()
+    expected = alone.train(optimizer, total_steps=120, p=0)
+    agent, optimizer = made()
+    before = children()
+    result = agent.distributed_training(optimizer, "ddp", total_steps=120, replicas=2, p=0)
+    assert result.returns == expected.returns
+    for mine, theirs in zip(arrays(agent), arrays(alone), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-5)
+    assert children() == before
+    assert not torch.distributed.is_initialized()
+
+
+class Following:
+    """Stands for an agent that came by a pipe, and notes as which rank it follows."""
+
+    followed: ClassVar[list[tuple[int, int, int]]] = []
+
+    def _follow(self, *place):
+        self.followed.append(place)
+
+
+def test_a_rank_ends_some_time_after_the_process_that_has_started_it(monkeypatch):
+    parents, ended, watched, begun = iter([7, 7, 1]), [], [], threading.Event()
+    monkeypatch.setattr(replicas, "_LOOK_S", 0.0)
+    monkeypatch.setattr(replicas, "_PATIENCE_S", 0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getppid", lambda: next(parents))
+        patch.setattr(os, "_exit", ended.append)
+        replicas._end_with(7)
+    assert ended == [1]
+    assert list(parents) == [], "not before that has ended"
+    monkeypatch.setattr(replicas, "_end_with", lambda starter: (watched.append(starter), begun.set()))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(pickle.dumps(Following()))))
+    replicas.main(1, 2, 9000, starter=7)
+    assert begun.wait(10.0)
+    assert (watched, Following.followed) == ([7], [(1, 2, 9000)])
 
 
 SCRIPT = """
@@ -128,6 +197,7 @@ class Hanging(DQN):
         return super().__call__(s, a, next_s, r, d)
 
 
+@pytest.mark.slow  # what it ends by: test_a_rank_ends_some_time_after_the_process_that_has_started_it
 def test_a_rank_whose_loss_hangs_does_not_outlive_rank_0(tmp_path):
     program = """
         import os

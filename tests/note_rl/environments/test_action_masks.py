@@ -28,6 +28,7 @@ from note_rl.policy import (
 from note_rl.replay.buffer import Parts, ReplayBuffer
 from note_rl.replay.readers import NStep
 from note_rl.seeding import seed_everything
+from note_rl.types import Sample
 from tests.note_rl.environments.odd_environments import Plain
 from tests.note_rl.frameworks import frameworks
 
@@ -267,6 +268,33 @@ def test_likelihoods_and_entropies_are_of_allowed_actions(framework, name):
     assert framework.array(even.kl(policy)).tolist() == pytest.approx([-math.log(0.75)])
 
 
+@BOTH
+@pytest.mark.parametrize("name", ["DQN", "PPO"])
+def test_losses_are_told_of_the_masks_of_their_minibatch(framework, name):
+    """One allowed action: no entropy, and next values that are those of this action."""
+    agent = getattr(framework.agents, name)(hidden_size=(4,), env=Places)
+    rows = np.eye(4, dtype=np.float32)[[[0, 1]]]
+    columns = {"action": np.full((1, 2), 2), "reward": np.zeros((1, 2), np.float32)}
+    only = np.tile(np.array([0.0, 0.0, 1.0], np.float32), (1, 2, 1))
+    extras = {"action_mask": only, "next_action_mask": only}
+    if name == "PPO":
+        zero = np.zeros((1, 2), np.float32)
+        extras |= {"advantage": zero, "return_": zero, "value_old": zero, "log_prob_old": zero}
+    else:
+        with_outputs(framework, agent.q_net, [0.0, 0.0, 0.0])
+        with_outputs(framework, agent.target_q_net, [1.0, 5.0, 3.0])
+    discount = np.full((1, 2), 0.5, np.float32)
+    given = Sample(
+        rows, columns["action"], columns["reward"], rows, 0.0 * discount, discount, np.zeros(1, bool), extras
+    )
+    agent.learner.prepare(framework.optimizers.sgd(agent.param, 1e-3), None, (), False)
+    update = agent.learner.update(given, {})
+    if name == "PPO":
+        assert update.reported["entropy"][0] == pytest.approx(0.0, abs=1e-6)
+    else:
+        assert update.loss[0, 0] == pytest.approx(1.5 - 0.5)  # Huber's, 0.5 * 3 from the target
+
+
 RUNS = {
     "DQN": {"policy": EpsGreedyQPolicy(0.3), "batch": 32, "train_freq": 32, "num_updates": 4, "num_steps": 2},
     "DuelingDQN": {"policy": EpsGreedyQPolicy(0.3), "batch": 32, "train_freq": 32, "num_updates": 4, "PR": True},
@@ -279,7 +307,7 @@ IN_KERAS = ("DQN", "PPO", "TRPO", "ACER")  # tracing is slow
 
 
 @pytest.mark.traced
-@pytest.mark.slow_in_keras("ACER", "TRPO")
+@pytest.mark.slow_in_keras  # what losses in Keras make of masks: the tests above
 @pytest.mark.parametrize(
     ("framework", "name"),
     [

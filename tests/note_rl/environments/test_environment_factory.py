@@ -93,7 +93,7 @@ def test_a_wrapper_of_ones_own_takes_part_in_training_evaluation_and_film(num_en
 
 def test_a_wrapper_of_ones_own_goes_to_worker_processes_and_so_do_factories():
     agent, optimizer = dqn([wrapped(), wrapped, wrapped])
-    result = agent.train(optimizer, 3, pool_network=True, processes=2, parallel_store_and_training=False, p=0)
+    result = agent.train(optimizer, 3, pool_network=True, processes=1, parallel_store_and_training=False, p=0)
     assert agent._trainer.collector.num_envs == 3
     np.testing.assert_array_equal(result.returns, 10.0 * np.array(result.lengths))
 

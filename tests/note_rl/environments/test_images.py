@@ -134,6 +134,7 @@ def test_frames_whose_channels_come_first_are_stacked_along_them(framework):
     assert agent.evaluate(10).returns.tolist() == [1.0] * 10
 
 
+@pytest.mark.slow_in_keras  # stacks are made before any framework
 def test_a_stack_goes_on_from_a_checkpoint_within_the_first_episode(framework, tmp_path):
     class Long(Picture):
         def step(self, action):
@@ -182,6 +183,7 @@ def test_channels_may_come_first(framework, layered):
     np.testing.assert_allclose(other.act(np.moveaxis(pictures, -1, 1)), one.act(pictures), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow_in_keras  # stacks are made before any framework
 def test_on_policy_agents_see_stacks_of_frames(framework):
     """Only a stack tells which side was bright a frame ago, as above; the discriminator of GAIL sees it as well."""
     seed_everything(0)
@@ -216,7 +218,7 @@ def test_another_number_of_frames_than_the_networks_take_is_refused(framework, n
     made.set(policy=exploring, frame_stack=2, **kind)
 
 
-@pytest.mark.slow_in_keras
+@pytest.mark.slow  # the test below has them trained
 def test_convolutions_learn_to_point(framework):
     seed_everything(0)
     made = network(framework, hidden_sizes=(16,))

@@ -29,6 +29,7 @@ def environment(kind):
     return env
 
 
+@pytest.mark.slow_in_keras("DuelingDQN", "DDPG", "TD3", "GAIL", "TRPO")  # as the others
 @BOTH
 @pytest.mark.parametrize("name", [*DISCRETE, *NUMBERS, *EITHER, "TRPO"])
 def test_built_in_agents_can_be_made_for_the_actions_that_they_declare_and_for_no_others(framework, name):
@@ -78,6 +79,7 @@ def test_agents_that_need_replay_refuse_rollouts(framework, name):
         check_settings(kind, settings(ROLLOUTS))
 
 
+@pytest.mark.slow_in_keras  # it is read before any framework
 @BOTH
 def test_agents_that_declare_nothing_are_trained_as_set_says(framework):
     class Own(framework.base()):

@@ -7,6 +7,7 @@ from tests.note_rl.frameworks import Framework, frameworks
 from tests.note_rl.learners.update_blocks import block
 
 
+@pytest.mark.slow_in_keras("sgd")
 @pytest.mark.parametrize("framework", frameworks())
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_numbers_hold_for_one_update_and_leave_the_optimizer_as_it_was(framework: Framework, optimizer: str) -> None:

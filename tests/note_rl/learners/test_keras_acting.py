@@ -25,12 +25,18 @@ def read_apart(monkeypatch):
     return counts
 
 
-def learning(make=agents.DQN, jit=True):
+def learning(make=agents.DQN, jit=False):
     seed_everything(3)
     agent = make(2, (8,), 3)
     agent.learner.prepare(optimizers.adam(agent.param, 0.05), None, (), jit)
     agent.learner.act(OBS)
     return agent
+
+
+@pytest.fixture(scope="module")
+def traced():
+    """An agent that is traced once: what is done to its parameters is no matter to other tests."""
+    return learning()
 
 
 def updated(agent, seed=0):
@@ -41,9 +47,18 @@ def expected(agent):
     return agent.learner._framework_act(OBS)
 
 
-@pytest.mark.parametrize(("make", "jit"), [(agents.DQN, True), (agents.DuelingDQN, False)])
+@pytest.mark.parametrize(
+    ("make", "jit"),
+    [
+        pytest.param(agents.DQN, True, marks=pytest.mark.slow),  # in test_xla.py an agent acts by what XLA has given
+        (agents.DuelingDQN, False),
+    ],
+)
 def test_an_update_brings_what_is_acted_by(read_apart, make, jit):
-    agent = learning(make, jit)
+    check_an_update(learning(make, jit), read_apart)
+
+
+def check_an_update(agent, read_apart):
     before = agent.learner.act(OBS)
     for seed in range(3):
         updated(agent, seed)
@@ -54,8 +69,12 @@ def test_an_update_brings_what_is_acted_by(read_apart, make, jit):
     assert np.abs(answers - before).max() > 0.05
 
 
-def test_what_changes_after_the_update_is_read(read_apart):
-    agent = learning()
+def test_an_update_of_a_perceptron_does_too(traced, read_apart):
+    check_an_update(traced, read_apart)
+
+
+def test_what_changes_after_the_update_is_read(traced, read_apart):
+    agent = traced
     updated(agent)
     agent.q_net.set_weights([2.0 * weight for weight in agent.q_net.get_weights()])
     agent.learner.actor.parameters_changed()
@@ -68,8 +87,8 @@ def test_what_changes_after_the_update_is_read(read_apart):
     np.testing.assert_allclose(agent.learner.act(OBS), expected(agent), rtol=1e-5, atol=1e-6)
 
 
-def test_an_update_that_is_undone_leaves_the_agent_acting_as_before():
-    agent = learning()
+def test_an_update_that_is_undone_leaves_the_agent_acting_as_before(traced):
+    agent = traced
     updated(agent)
     before = agent.learner.act(OBS)
     spoiled = sample(2, 4)
@@ -78,8 +97,8 @@ def test_an_update_that_is_undone_leaves_the_agent_acting_as_before():
     np.testing.assert_array_equal(agent.learner.act(OBS), before)
 
 
-def test_what_nobody_was_told_of_comes_with_the_next_update(read_apart):
-    agent = learning()
+def test_what_nobody_was_told_of_comes_with_the_next_update(traced, read_apart):
+    agent = traced
     updated(agent)
     agent.q_net.layers[-1].bias.assign([5.0, 0.0, 0.0])  # nobody is told, but the next update knows
     updated(agent, 1)

@@ -254,6 +254,7 @@ def test_a_layer_of_keras_that_changes_is_followed(make: Callable[[], Any], chan
 TRACED = {"BatchNormalization": "frozen", "Dense": "use_bias", "own": "held"}
 
 
+@pytest.mark.slow  # once: keras/test_changes.py; that each is noticed: the test above
 @pytest.mark.parametrize(
     ("make", "change"),
     cases({kind: (OF_KERAS[kind][0], {what: OF_KERAS[kind][1][what]}) for kind, what in TRACED.items()}),

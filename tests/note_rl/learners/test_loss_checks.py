@@ -274,7 +274,7 @@ def at_the_start_of_cartpole(seed):
     )
 
 
-@pytest.mark.slow_in_keras(*range(3, 8))
+@pytest.mark.slow_in_keras(*range(1, 8))
 @pytest.mark.parametrize("seed", range(8))
 def test_the_mistake_is_found_where_values_are_nearly_constant(framework, seed):
     seed_everything(seed)
@@ -284,6 +284,7 @@ def test_the_mistake_is_found_where_values_are_nearly_constant(framework, seed):
     ready(framework, q_learner(framework, mistaken=False)).update(at_the_start_of_cartpole(seed), {})
 
 
+@pytest.mark.slow_in_keras(False)
 @pytest.mark.parametrize("explicit", [False, True])
 def test_batch_normalisation_and_dropout_are_no_mistake_and_hide_none(framework, explicit):
     """Whoever writes training=True, or net.train(), in the loss has not coupled samples by accident either."""
@@ -298,6 +299,7 @@ def test_batch_normalisation_and_dropout_are_no_mistake_and_hide_none(framework,
         ready(framework, q_learner(framework, True, network, explicit)).update(batch, {})
 
 
+@pytest.mark.slow_in_keras  # when it is looked at is decided in losses.py, for both
 def test_it_is_looked_at_again_when_something_was_learned(framework):
     agent = q_learner(framework, mistaken=True, start_wrong_after=100)
     learner = ready(framework, agent)

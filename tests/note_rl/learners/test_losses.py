@@ -13,6 +13,7 @@ from tests.note_rl.samples import part_of, ready, sample
 pytestmark = pytest.mark.parametrize("framework", frameworks())
 
 
+@pytest.mark.usefixtures("eager_updates")
 def test_importance_weights_are_applied_to_losses_per_sample(framework):
     agent = dqn(framework)
     batch = sample(1, 4)

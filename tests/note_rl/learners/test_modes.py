@@ -82,6 +82,7 @@ def first_layer(framework, network):
     return network.layers[0].kernel.numpy()
 
 
+@pytest.mark.slow_in_keras("auto")
 @pytest.mark.xla
 @pytest.mark.parametrize("jit", [False, "auto"])
 def test_running_statistics_follow_what_is_learned_from_and_are_copied_to_the_target(framework, jit):
@@ -199,10 +200,11 @@ def ordered(agent):
     return [getattr(network, "net", network).number for network in found]
 
 
+@pytest.mark.slow_in_keras  # all variables of networks are in a state; training/test_resume.py goes on in Keras
 @pytest.mark.usefixtures("eager_updates")
 def test_training_goes_on_bit_for_bit_with_dropout_and_batch_norm(framework, tmp_path):
     settings = {"policy": EpsGreedyQPolicy(0.2), "pool_size": 300, "batch": 8, "gradient_steps": 3, "seed": 1}
-    settings |= {"learning_starts": 20, "train_freq": 16, "update_batches": 4}
+    settings |= {"learning_starts": 16, "train_freq": 8, "update_batches": 4}
 
     def fresh():
         agent = made(framework, LAYERS["all"])
@@ -211,7 +213,7 @@ def test_training_goes_on_bit_for_bit_with_dropout_and_batch_norm(framework, tmp
 
     def train(agent, **options):
         agent.train(
-            optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=96, p=0, jit_compile=False, **options
+            optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=40, p=0, jit_compile=False, **options
         )
 
     class Stop:
@@ -222,7 +224,7 @@ def test_training_goes_on_bit_for_bit_with_dropout_and_batch_norm(framework, tmp
     train(whole)
     half = fresh()
     train(half, callbacks=[Stop()])
-    assert half.num_env_steps < 96
+    assert half.num_env_steps < 40
     half.save(tmp_path / "half")
     seed_everything(99)
     resumed = fresh()

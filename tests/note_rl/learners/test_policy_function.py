@@ -86,8 +86,12 @@ FRAMEWORKS = {one.id: one.values[0] for one in frameworks()}
 
 
 @pytest.mark.parametrize(
-    ("package", "name"),  # of PyTorch's, whose exporter takes seconds, one of each kind of action
-    [("pytorch", "DQN CartPole-v1"), ("pytorch", "PPO Pendulum-v1"), *(("keras", name) for name in NAMES)],
+    ("package", "name"),  # PyTorch's exporter takes seconds: other kinds of actions in its own format, below
+    [
+        ("pytorch", "DQN CartPole-v1"),
+        pytest.param("pytorch", "PPO Pendulum-v1", marks=pytest.mark.slow),
+        *(("keras", name) for name in NAMES),
+    ],
 )
 def test_onnx_runtime_acts_as_the_agent(package: str, name: str, tmp_path: Path) -> None:
     agent = made(FRAMEWORKS[package], name)
@@ -158,12 +162,26 @@ class Locks(gymnasium.Env[np.ndarray, np.ndarray]):
 CHOICES, SWITCHES = spaces.MultiDiscrete([2, 4, 3], start=[1, -1, 0]), spaces.MultiBinary((2, 2))
 
 
-@pytest.mark.parametrize(
-    ("package", "action_space"),  # PyTorch's exporter takes seconds
-    [("pytorch", CHOICES), ("keras", CHOICES), ("keras", SWITCHES)],
-    ids=["pytorch-choices", "keras-choices", "keras-switches"],
-)
-def test_several_whole_numbers_at_once(package: str, action_space: Any, tmp_path: Path) -> None:
+def exported_actions(agent: Any, path: Path, kind: str, obs: np.ndarray) -> np.ndarray:
+    """What a policy that was written does."""
+    agent.export(path, kind)
+    if kind == "onnx":
+        return onnxruntime.InferenceSession(path).run(["action"], {"observation": obs})[0]
+    import torch
+
+    return torch.export.load(str(path)).module()(torch.from_numpy(obs))[0].numpy()
+
+
+FORMATS = [  # PyTorch's exporter to ONNX takes seconds, and translates what its own format holds
+    ("pytorch", "torch"),
+    pytest.param("pytorch", "onnx", marks=pytest.mark.slow),
+    ("keras", "onnx"),
+]
+
+
+@pytest.mark.parametrize(("package", "kind"), FORMATS)
+@pytest.mark.parametrize("action_space", [CHOICES, SWITCHES], ids=["choices", "switches"])
+def test_several_whole_numbers_at_once(package: str, kind: str, action_space: Any, tmp_path: Path) -> None:
     agent = FRAMEWORKS[package].agents.PPO(env=partial(Locks, action_space), hidden_size=8)
     rng = np.random.default_rng(0)
     state = agent.learner.get_state()
@@ -171,24 +189,20 @@ def test_several_whole_numbers_at_once(package: str, action_space: Any, tmp_path
         key: values + rng.normal(0, 0.5, values.shape) for key, values in state.items() if values.dtype.kind == "f"
     }
     agent.learner.set_state({**state, **{key: values.astype(np.float32) for key, values in moved.items()}})
-    agent.export(tmp_path / "policy.onnx")
-    session = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
     obs = observations(Locks.observation_space)
-    (action,) = session.run(["action"], {"observation": obs})
+    action = exported_actions(agent, tmp_path / "policy.file", kind, obs)
     wanted = np.stack([agent.predict(one)[0] for one in obs])
     assert len(np.unique(wanted.reshape(NUM, -1), axis=0)) > 3, "a policy that always answers the same proves little"
     assert action.dtype == np.int64
     np.testing.assert_array_equal(action, wanted)
 
 
-@pytest.mark.parametrize("package", ["pytorch", "keras"])
-def test_numbers_that_are_whole_are_exported_as_such(package: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("package", "kind"), FORMATS)
+def test_numbers_that_are_whole_are_exported_as_such(package: str, kind: str, tmp_path: Path) -> None:
     levers = spaces.Box(np.array([-3, 0]), np.array([9, 40]), dtype=np.int32)
     agent = FRAMEWORKS[package].agents.DDPG(env=partial(Locks, levers), hidden_size=8)
-    agent.export(tmp_path / "policy.onnx")
-    session = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
     obs = observations(Locks.observation_space)
-    (action,) = session.run(["action"], {"observation": obs})
+    action = exported_actions(agent, tmp_path / "policy.file", kind, obs)
     wanted = np.stack([agent.predict(one)[0] for one in obs])
     assert (action.dtype, wanted.dtype) == (np.int64, np.int32)
     assert len(np.unique(wanted, axis=0)) > 3

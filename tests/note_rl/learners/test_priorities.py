@@ -50,6 +50,7 @@ def test_what_is_not_handed_over_is_none(framework):
     assert update.ratio is None
 
 
+@pytest.mark.usefixtures("eager_updates")
 def test_dqn_hands_over_its_errors_before_weights(framework):
     seed_everything(0)
     agent = framework.agents.DQN(hidden_size=(8,), env=Counting)
@@ -134,6 +135,7 @@ def test_two_errors_for_one_batch_are_refused(framework):
         ready(framework, linear(framework, hand_over)).update(sample(2), {})
 
 
+@pytest.mark.usefixtures("eager_updates")
 def test_extras_of_any_shape_and_kind_are_offered(framework):
     seen = {}
 

@@ -49,6 +49,7 @@ def test_means_of_each_gradient_step_by_hand(framework, jit):
     assert sorted(reported) == ["errors", "gradient_norm", "known", "positive", "reward"]
 
 
+@pytest.mark.usefixtures("eager_updates")
 @FRAMEWORKS
 def test_reporting_changes_nothing_that_is_learned(framework):
     def silent(self, s, r, d):
@@ -92,6 +93,7 @@ def test_there_is_room_for_so_many():
         ready(framework, agent_with(framework, loss)).update(sample(), {})
 
 
+@pytest.mark.usefixtures("eager_updates")
 @FRAMEWORKS
 def test_a_group_that_waits_has_no_gradient_norm(framework):
     agent = framework.agents.TD3(hidden_size=(4,))
@@ -179,6 +181,7 @@ def test_means_over_update_blocks_leave_out_steps_without():
     assert np.isnan(found["b"])
 
 
+@pytest.mark.usefixtures("eager_updates")
 @FRAMEWORKS
 def test_a_phase_is_read_from_the_agent(framework):
     agent = framework.agents.PPO(hidden_size=(4,), env="CartPole-v1")

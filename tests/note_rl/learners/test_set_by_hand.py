@@ -116,12 +116,12 @@ class SetsWeights(Callback):
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept:DeprecationWarning")  # Keras's own files
-@pytest.mark.parametrize(  # in Keras one of each kind of network and of action
+@pytest.mark.parametrize(  # in Keras one of values and one of probabilities; DuelingDQN acts in test_keras_acting.py
     ("framework", "name"),
     [
         pytest.param(*framework.values, name, id=f"{framework.id}-{name}")
         for framework in frameworks()
-        for name in (AGENTS if framework.id == "pytorch" else ("DQN", "DuelingDQN", "PPO", "SAC", "DDPG"))
+        for name in (AGENTS if framework.id == "pytorch" else ("DQN", "PPO"))
     ],
 )
 def test_the_next_phase_acts_by_weights_that_a_callback_has_set(framework, name, tmp_path, eager_updates):
@@ -176,6 +176,7 @@ def test_adjust_func_sets_weights_as_well(framework, eager_updates):
     assert agent.env.actions[4:] == [1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0]
 
 
+@pytest.mark.slow_in_keras  # as the next phase does, above
 @BOTH
 def test_workers_act_by_weights_that_a_callback_has_set(framework, eager_updates):
     agent = made(framework, "DQN", False)

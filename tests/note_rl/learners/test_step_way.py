@@ -163,7 +163,7 @@ class Clocked(keras_agents.DQN):
 @pytest.mark.parametrize(
     ("kind", "jit", "expected"),
     [
-        (keras_agents.DQN, True, "whole"),
+        pytest.param(keras_agents.DQN, True, "whole", marks=pytest.mark.slow),  # keras/test_xla.py
         (keras_agents.DQN, False, "traced: jit_compile=False, or a strategy of tf.distribute"),
         (Clocked, True, "eager: Clocked changes self.count"),
     ],

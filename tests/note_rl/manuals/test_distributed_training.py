@@ -89,6 +89,7 @@ def on_one_device(make, optimizers):
         return strategy, make(), [keras.optimizers.Adam() for _ in range(optimizers)]
 
 
+@pytest.mark.slow  # the same call with DQN: test_dqn_and_its_variants; PPO without a strategy: test_manuals.py
 def test_ppo():
     strategy, model, optimizer = on_one_device(lambda: PPO(4, 8, 2, 0.7, 0.7, env=Short), 2)
     model.set(policy=rl.SoftmaxPolicy(), pool_size=10000, update_steps=32, PPO=True)
@@ -106,6 +107,7 @@ def test_hindsight():
     assert model.num_gradient_steps > 0
 
 
+@pytest.mark.slow  # as above, and several agents without a strategy: test_manuals.py
 def test_several_agents():
     strategy, model, optimizer = on_one_device(lambda: MADDPG(8, 0.1, 0.98, 0.005), 2)
     model.set(policy=rl.SoftmaxPolicy(), pool_size=3000, trial_count=10, MA=True)
@@ -113,7 +115,9 @@ def test_several_agents():
     assert model.num_gradient_steps > 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(  # a strategy of the other kind: keras/test_served_update.py
+    "kind", [KINDS[0], pytest.param(KINDS[1], marks=pytest.mark.slow)]
+)
 def test_pool_network(kind):
     strategy = strategy_of(kind)
     with strategy.scope():
@@ -125,6 +129,7 @@ def test_pool_network(kind):
     assert multi_worker_model.batch == 16
 
 
+@pytest.mark.slow  # test_hindsight and test_pool_network have one each
 def test_hindsight_in_a_pool():
     strategy, model, optimizer = on_one_device(lambda: SideBySideDDPG(8, 0.1, 0.98, 0.005, 2, env=endless_reach), 2)
     model.set(noise=rl.GaussianWhiteNoiseProcess(), pool_size=10000, trial_count=10, HER=True)

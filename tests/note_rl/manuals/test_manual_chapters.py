@@ -47,6 +47,7 @@ def test_looking_saving_and_restoring(framework, tmp_path, monkeypatch):
     assert issubclass(type(model), nn.RL if framework == "keras" else nn.RL_pytorch)
 
 
+@pytest.mark.slow_in_keras  # PPO in Keras: test_manuals.py
 @pytest.mark.parametrize("framework", ["keras", "pytorch"])
 def test_the_example_of_set(framework, caplog):
     """As printed; only rollouts are shorter, so that a few episodes fill some.

@@ -11,6 +11,7 @@ from tests.note_rl.training.short_runs import dqn, quietly
 pytestmark = pytest.mark.parametrize("framework", frameworks())
 
 
+@pytest.mark.slow_in_keras  # they are called by the trainer
 def test_callbacks_see_every_episode_batch_and_phase(framework):
     seen = {"episodes": [], "batches": [], "phases": []}
 

@@ -114,6 +114,7 @@ def test_parameters_only(framework, tmp_path):
     assert sorted(restore_param(tmp_path / "param.dat")) == sorted(n.removeprefix("learner/agent/") for n in arrays)
 
 
+@pytest.mark.slow_in_keras  # of states in Keras: learners/test_base.py
 @FRAMEWORKS
 def test_restoring_parameters_leaves_the_optimizer_alone(framework, tmp_path):
     def go_on(interrupted):
@@ -129,7 +130,14 @@ def test_restoring_parameters_leaves_the_optimizer_alone(framework, tmp_path):
         np.testing.assert_array_equal(mine, theirs)
 
 
-@pytest.mark.parametrize(("framework", "background"), [(PYTORCH, False), (PYTORCH, True), (Framework("keras"), True)])
+@pytest.mark.parametrize(
+    ("framework", "background"),
+    [
+        (PYTORCH, False),
+        (PYTORCH, True),
+        pytest.param(Framework("keras"), True, marks=pytest.mark.slow),  # of Keras: test_resume.py
+    ],
+)
 def test_a_file_holds_one_moment_and_training_goes_on_from_it(framework, tmp_path, background):
     whole, optimizer = dqn(framework, env="CartPole-v1")
     straight = whole.train(optimizer=optimizer, episodes=8, p=0)

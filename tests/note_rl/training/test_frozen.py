@@ -23,6 +23,7 @@ def dqn(framework):
     return agent
 
 
+@pytest.mark.slow_in_keras  # tuner/finders/test_manual_calls.py has losses on fixed data in Keras
 def test_steps_lower_the_loss_with_targets_held_still_and_can_be_taken_again(framework):
     agent = dqn(framework)
     optimizer = framework.optimizers.adam(agent.param, learning_rate=1e-2)
@@ -44,6 +45,7 @@ def test_steps_lower_the_loss_with_targets_held_still_and_can_be_taken_again(fra
     data.close()
 
 
+@pytest.mark.slow_in_keras
 def test_a_policy_that_does_not_move_has_not_changed(framework):
     kind = framework.agents.PPO
     seed_everything(0)

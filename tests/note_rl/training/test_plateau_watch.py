@@ -115,7 +115,9 @@ def test_episodes_are_judged_by_the_mean_of_the_window_once_it_is_full() -> None
     ("framework", "name"),
     [
         *((PYTORCH, name) for name in CASES),
-        pytest.param(Framework("keras"), "DDPG", id="keras-DDPG"),  # of two optimizers
+        pytest.param(  # rates that hold for one update in Keras: learners/test_hyperparameter_override.py
+            Framework("keras"), "DDPG", id="keras-DDPG", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_every_optimizer_is_reduced_as_if_its_owner_had_done_it(framework: Framework, name: str) -> None:

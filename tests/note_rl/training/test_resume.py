@@ -152,14 +152,14 @@ def rounded_otherwise(recording, inputs):
 @pytest.mark.parametrize(("update_batches", "stage"), [(4, 2), (1, 3)])
 def test_a_resumed_run_rounds_as_the_one_that_was_not_stopped(tmp_path, monkeypatch, update_batches, stage):
     """What pays depends on the steps to come: compiled for most of the run, and not worth it for the rest of it."""
-    monkeypatch.setattr("note_rl.learners.pytorch.step_graph.choice._WORTH_RECORDING", 75)
+    monkeypatch.setattr("note_rl.learners.pytorch.step_graph.choice._WORTH_RECORDING", 36)
     monkeypatch.setattr(
         "note_rl.learners.pytorch.step_graph.choice.why_not_compiled",
-        lambda recording, expected, device: "" if 175 < expected < 190 else "it takes longer than it saves",
+        lambda recording, expected, device: "" if 76 < expected < 79 else "it takes longer than it saves",
     )
     monkeypatch.setattr("note_rl.learners.pytorch.step_graph.builder.compiled", rounded_otherwise)
     options = {"policy": EpsGreedyQPolicy(0.2), "update_batches": update_batches, **REPLAY}
-    case = Case("DQN", "CartPole-v1", options, total_steps=1200)
+    case = Case("DQN", "CartPole-v1", options, total_steps=600)
     whole, optimizer = make(PYTORCH, case)
     whole.train(optimizer=optimizer, total_steps=case.total_steps, p=0)
     assert whole.learner.stages == (0, stage)

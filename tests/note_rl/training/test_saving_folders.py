@@ -14,7 +14,7 @@ from tests.note_rl.training.test_checkpoint_saver import FRAMEWORKS, dqn, files
 ARRAYS = {"learner/agent/a": np.arange(6.0).reshape(2, 3), "learner/agent/../b": np.ones((), np.int64)}
 
 
-@pytest.mark.slow_in_keras(False)
+@pytest.mark.slow_in_keras
 @FRAMEWORKS
 @pytest.mark.parametrize("in_background", [False, True])
 def test_a_run_goes_on_from_a_folder_as_from_a_file(framework, in_background, tmp_path):

@@ -31,7 +31,7 @@ MAKERS = pytest.mark.parametrize("make", [dqn, ppo])
 
 
 @pytest.mark.traced
-@pytest.mark.slow_in_keras("ppo")
+@pytest.mark.slow_in_keras  # PPO learns in agents/shared/test_choices.py
 @MAKERS
 def test_the_corridor_is_learned(framework, make):
     agent, optimizer = make(framework, Corridor)
@@ -74,7 +74,7 @@ def test_stopping_saving_and_going_on_elsewhere_changes_nothing(framework, make,
 
 
 @pytest.mark.traced
-@pytest.mark.slow_in_keras("ppo")
+@pytest.mark.slow_in_keras  # learners/test_base.py prepares a learner again
 @MAKERS
 def test_training_on_in_the_same_process_is_the_same_as_in_one_call(framework, make):
     whole, optimizer = make(framework)
@@ -115,6 +115,7 @@ def test_criterion_stops(framework):
     assert len(result.returns) == 3
 
 
+@pytest.mark.slow_in_keras
 def test_schedules_move_the_policy_and_the_agent(framework):
     agent, optimizer = dqn(framework, lambda: Counting(5), schedules={"eps": Linear(1.0, 0.0), "tau": Linear(0.0, 1.0)})
     seen = []
@@ -163,6 +164,7 @@ def test_evaluation_is_deterministic_and_leaves_training_alone(framework):
     np.testing.assert_array_equal(framework.parameters(agent)[0], framework.parameters(other)[0])
 
 
+@pytest.mark.slow_in_keras  # files are read before any framework
 def test_a_damaged_file_leaves_the_agent_as_it_was(framework, tmp_path):
     agent, optimizer = dqn(framework)
     agent.train(optimizer=optimizer, total_steps=64, **quietly(framework))

@@ -71,7 +71,8 @@ def test_a_candidate_that_failed_once_is_not_ranked() -> None:
 
 
 def test_a_broken_optimizer_is_told_from_adam_and_equal_ones_tie(tmp_path: Path) -> None:
-    agent = small_dqn()
+    agent = quadratic()
+    agent.set(learning_starts=40)
     optimizers = [
         torch.optim.Adam(params(agent), lr=1e-3),
         torch.optim.AdamW(params(agent), lr=1e-3, weight_decay=0.0),
@@ -125,6 +126,7 @@ def test_agents_side_by_side_as_in_the_manuals(tmp_path: Path) -> None:
 def test_each_optimizer_can_be_given_its_best_rate_before(tmp_path: Path) -> None:
     """Of w' = w (1 - 4 rate) plain descent is best at 1/4; a tenth of its own rate is where that lies."""
     agent = quadratic()
+    agent.set(learning_starts=40)
     slow, fast = torch.optim.SGD(params(agent), lr=0.025), torch.optim.SGD(params(agent), lr=2.5)
     url = f"journal:///{tmp_path}/studies.journal"
     finder = OptFinder(agent, {"slow": slow, "fast": fast}, inline(tmp_path, url))

@@ -14,6 +14,8 @@ import torch
 from note_rl.opt_finder import OptFinder
 from tests.tuner.finders.agents import Crashing, Dying, Hanging, params, small_dqn
 from tests.tuner.finders.jobs import fare
+from tuner.executors.base import Event
+from tuner.executors.inline import InlineExecutor
 from tuner.executors.local import LocalExecutor
 from tuner.finders import FinderPlace, LRFinder
 from tuner.finders.comparison.verdicts import compare
@@ -35,19 +37,43 @@ def test_a_candidate_that_crashes_dies_or_hangs_is_reported_and_the_others_finis
     assert found.sentences[0] == "fares well is the only candidate that came to the end: return 7 over 1 seed."
 
 
+def test_the_agent_is_as_it_was_whatever_its_runs_do_to_theirs(tmp_path: Path) -> None:
+    with WithItsOwnNumbers() as executor:
+        place = FinderPlace("memory", tmp_path, executor=lambda: contextlib.nullcontext(executor))
+        check_as_it_was(tmp_path, place, Crashing)
+
+
+class WithItsOwnNumbers(InlineExecutor):
+    """Gives back the global generators as they were, as runs in processes of their own do not touch those of others."""
+
+    def wait(self, timeout_s: float | None = None) -> list[Event]:
+        numbers, states = np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
+        try:
+            return super().wait(timeout_s)
+        finally:
+            np.random.set_state(numbers)  # noqa: NPY002
+            torch.set_rng_state(states)
+
+
+@pytest.mark.slow  # the test above has runs in this process, which could do more to the agent
 def test_the_agent_is_as_it_was_whatever_happens_to_its_runs(tmp_path: Path) -> None:
+    with LocalExecutor(2, "torch", threads=1) as executor:
+        place = FinderPlace("memory", tmp_path, executor=lambda: contextlib.nullcontext(executor))
+        check_as_it_was(tmp_path, place, Dying)
+
+
+def check_as_it_was(tmp_path: Path, place: FinderPlace, failing: type[torch.optim.SGD]) -> None:
+    """After a comparison in which one optimizer fails, and a search of a rate for an agent that was never trained."""
     agent, fresh = small_dqn(), small_dqn()
     agent.train(optimizer=torch.optim.Adam(params(agent), lr=1e-3), total_steps=260, p=0)
     fresh.optimizer = torch.optim.Adam(params(fresh), lr=1e-3)
     before, learner, trainer = state(agent, tmp_path), agent._learner, agent._trainer
     weights, attributes = [one.detach().clone() for one in params(fresh)], dict(vars(fresh))
     numbers = random_numbers()
-    optimizers = {"good": torch.optim.SGD(params(agent), lr=1e-3), "dying": Dying(params(agent), lr=1e-3)}
-    with LocalExecutor(2, "torch", threads=1) as executor:
-        place = FinderPlace("memory", tmp_path, executor=lambda: contextlib.nullcontext(executor))
-        finder = OptFinder(agent, optimizers, place)
-        finder.find(metrics="loss", num_gradient_steps=5, num_seeds=1)
-        LRFinder(fresh, place).find(N=5, num_seeds=1)
+    optimizers = {"good": torch.optim.SGD(params(agent), lr=1e-3), "failing": failing(params(agent), lr=1e-3)}
+    finder = OptFinder(agent, optimizers, place)
+    finder.find(metrics="loss", num_gradient_steps=5, num_seeds=1)
+    LRFinder(fresh, place).find(N=5, num_seeds=1)
     assert [standing.name for standing in finder.comparison.standings] == ["good"]
     assert random_numbers() == numbers
     assert state(agent, tmp_path) == before

@@ -43,6 +43,7 @@ def test_a_quadratic_diverges_where_it_must(tmp_path: Path, curvature: float) ->
 def test_what_was_found_is_in_the_storage_and_is_not_done_again(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/studies.db"
     agent = quadratic()
+    agent.set(learning_starts=40)
     agent.optimizer = torch.optim.SGD(agent.param, lr=0.1)
     first = LRFinder(agent, inline(tmp_path, url)).find(N=20, num_seeds=2)
     (name,) = optuna.get_all_study_names(url)
@@ -63,7 +64,7 @@ def test_what_was_found_is_in_the_storage_and_is_not_done_again(tmp_path: Path) 
 def test_the_change_of_a_policy_decides_for_agents_that_learn_from_rollouts(tmp_path: Path) -> None:
     agent = small_ppo()
     agent.optimizer = torch.optim.Adam(params(agent), lr=1e-3)
-    found = LRFinder(agent, inline(tmp_path)).find(num_rates=7, start_lr=1e-5, end_lr=1.0, num_seeds=1)
+    found = LRFinder(agent, inline(tmp_path)).find(num_rates=6, start_lr=1e-5, end_lr=1.0, num_seeds=1)
     (curve,) = found.curves
     assert found.mode == "kl"
     assert all(kl >= 0.0 for kl in curve["kl"])
@@ -95,15 +96,16 @@ def test_whole_trainings_maximise_the_return(tmp_path: Path) -> None:
 
 def test_plots_of_the_manuals(tmp_path: Path) -> None:
     agent = small_dqn()
+    agent.set(learning_starts=40)
     agent.optimizer = torch.optim.Adam(params(agent), lr=1e-3)
     finder = LRFinder(agent, inline(tmp_path))
     with pytest.raises(UserError, match="call find"):
         finder.plot_loss(path=tmp_path / "none.png")
-    finder.find(pool_network=False, N=40, window_size=7, start_lr=0.0001, end_lr=1, episodes=20, num_seeds=1)
-    assert len(finder.rewards) == 20
+    finder.find(pool_network=False, N=24, window_size=7, start_lr=0.0001, end_lr=1, episodes=12, num_seeds=1)
+    assert len(finder.rewards) == 12
     finder.plot_loss(path=tmp_path / "loss.png")
-    finder.plot_reward(n_skip_beginning=5, n_skip_end=2, path=tmp_path / "reward.png")
-    finder.plot_reward_change(sma=5, n_skip_beginning=4, n_skip_end=2, y_lim=(-0.1, 0.1), path=tmp_path / "change.png")
+    finder.plot_reward(n_skip_beginning=3, n_skip_end=2, path=tmp_path / "reward.png")
+    finder.plot_reward_change(sma=5, n_skip_beginning=2, n_skip_end=1, y_lim=(-0.1, 0.1), path=tmp_path / "change.png")
     finder.plot_loss_change(sma=3, path=tmp_path / "loss_change.png")
     for name in ("loss", "reward", "change", "loss_change"):
         with Image.open(tmp_path / f"{name}.png") as image:

@@ -58,6 +58,7 @@ def test_lr_finder(framework: Framework, tmp_path: Path) -> None:
     assert (tmp_path / "reward.png").exists()
 
 
+@pytest.mark.slow_in_keras  # test_parallel_finder has optimizers of Keras
 @few_steps
 @FRAMEWORKS
 def test_opt_finder(framework: Framework, tmp_path: Path) -> None:

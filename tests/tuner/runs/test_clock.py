@@ -106,10 +106,11 @@ def timed_run(folder: Path, reporter: Timekeeper) -> None:
         run_training(run_config(), folder, reporter)
 
 
-@pytest.mark.parametrize("outcome", [Outcome.STOPPED, Outcome.PRUNED], ids=["stopped", "killed"])
-@pytest.mark.parametrize("stop_at", [0.2, 0.5, 0.9])
+@pytest.mark.parametrize(
+    ("stop_at", "outcome"), [(0.2, Outcome.PRUNED), (0.5, Outcome.STOPPED), (0.9, Outcome.PRUNED)], ids=str
+)
 def test_a_run_in_two_attempts_has_the_times_of_one_in_one(
-    tmp_path: Path, time: Time, outcome: Outcome, stop_at: float
+    tmp_path: Path, time: Time, stop_at: float, outcome: Outcome
 ) -> None:
     """Stopped, it goes on from there; killed (nothing is written), from its last checkpoint."""
     straight = Timekeeper(time)

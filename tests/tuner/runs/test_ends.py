@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 
 from note_rl.training.checkpoint import read_checkpoint
-from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLine
+from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tests.tuner.runs.reporters import Reporter, run_config
 from tests.tuner.runs.test_stops import Stopping, attempt, config_of
 from tests.tuner.studies import FakeExecutor, Script, learn, run_study
 from tuner.commands.play import load_run
 from tuner.config.composition import RunConfig
+from tuner.executors.base import TrialEnded, TrialReported
+from tuner.executors.inline import InlineExecutor
 from tuner.reporting.sections.cost import cost_section
 from tuner.results.columns import trials_csv
 from tuner.results.insights.effort import costs
@@ -152,7 +154,7 @@ def test_a_plateau_survives_stops_at_many_moments(
     assert attempt(config, tmp_path / "straight", straight, math.inf)
     assert straight.notes
     stride, count = 0, 0
-    while not attempt(config, tmp_path / "stopped", stopped, 1 + stride % 7):
+    while not attempt(config, tmp_path / "stopped", stopped, 1 + 2 * (stride % 7)):
         stride, count = stride + 1, count + 1
     assert count > 6
     assert stopped.reported == straight.reported
@@ -164,7 +166,8 @@ def test_a_plateau_survives_stops_at_many_moments(
 
 
 @pytest.mark.parametrize(
-    ("agent", "backend"), [("ppo", "torch"), ("ddpg", "torch"), pytest.param("dqn", "keras", marks=pytest.mark.slow)]
+    ("agent", "backend"),
+    [("ppo", "torch"), *(pytest.param(*one, marks=pytest.mark.slow) for one in (("ddpg", "torch"), ("dqn", "keras")))],
 )
 def test_the_best_weights_score_what_they_are_filed_under(tuner: CommandLine, agent: str, backend: str) -> None:
     run = ("train", *SMALL, *SMALL_AGENTS[agent], f"backend={backend}", "training.jit_compile=false")
@@ -255,17 +258,23 @@ def test_a_study_says_which_trials_ended_by_themselves(tmp_path: Path) -> None:
     assert "ended by themselves" not in cost_section(run_study(tmp_path / "other"))
 
 
-def test_trials_that_reach_their_target_are_complete_with_whole_curves(tuner: CommandLine) -> None:
-    ends = ("training.target_reward=0", "training.reward_window=1", "evaluation.num_points=4")
-    answer = tuner("tune", *SMALL, *SMALL_AGENTS["dqn"], *ends, *SMALL_STUDY, "study.name=mine")
-    assert answer.status == 0, answer
-    for folder in (tuner.folder / "studies/mine/screen").iterdir():
-        reports = [json.loads(line) for line in (folder / "reports.jsonl").read_text().splitlines()]
-        assert [report["step"] for report in reports] == [0.25, 0.5, 0.75, 1.0]
-        result: JsonDict = json.loads((folder / "result.json").read_text())
-        assert result["outcome"] == "complete"
-        [steps] = re.findall(r"^target reached after (\d+) steps", result["reason"])
-        assert result["used"] == int(steps) / 240
+def test_a_trial_that_reaches_its_target_is_complete_with_a_whole_curve(tmp_path: Path) -> None:
+    config = run_config("training.target_reward=0", "training.reward_window=1", "evaluation.num_points=4")
+    spec = TrialSpec("study", "screen", 0, config.seed, asdict(config), entry="tuner.runs.training:run_trial")
+    ended = []
+    with InlineExecutor() as executor:
+        executor.start(spec, tmp_path)
+        while not ended:
+            for event in executor.wait(30.0):
+                if isinstance(event, TrialReported):
+                    executor.answer(event.key, "continue")
+                ended += [event.result] if isinstance(event, TrialEnded) else []
+    reports = [json.loads(line) for line in (tmp_path / "reports.jsonl").read_text().splitlines()]
+    assert [report["step"] for report in reports] == [0.25, 0.5, 0.75, 1.0]
+    result: JsonDict = json.loads((tmp_path / "result.json").read_text())
+    assert result["outcome"] == ended[0].outcome == "complete"
+    [steps] = re.findall(r"^target reached after (\d+) steps", result["reason"])
+    assert result["used"] == ended[0].used == int(steps) / 240
 
 
 @pytest.mark.parametrize(

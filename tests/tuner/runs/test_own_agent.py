@@ -26,6 +26,7 @@ CONF = {
     "space": "defaults: [dqn]\nagent:\n  trust: {low: 0.25, high: 0.75}\n",
 }
 BRIEF = ("--config-dir", "my_conf", "agent=cautious_dqn", "tracker=jsonl", "training.total_steps=200")
+QUICK = ("evaluation.num_episodes=1", "evaluation.num_points=2", "network.hidden_sizes=[8]")
 STUDY = ("study.num_trials=2", "study.num_race=2", "study.num_candidates=1", "study.num_test_seeds=1")
 STUDY += ("executor=inline", "study.steps_per_second=1000", "study.num_race_seeds=0", "study.num_select_seeds=1")
 
@@ -43,9 +44,9 @@ def own(tuner: CommandLine) -> CommandLine:
 
 
 def test_an_agent_of_the_users_own_is_trained_and_tuned(own: CommandLine) -> None:
-    trained = own("train", *BRIEF, "hydra.run.dir=run", "agent.trust=0.75")
+    trained = own("train", *BRIEF, *QUICK, "hydra.run.dir=run", "agent.trust=0.75")
     assert trained.status == 0, trained.errors
-    tuned = own("tune", *BRIEF, *STUDY)
+    tuned = own("tune", *BRIEF, *QUICK, *STUDY)
     assert tuned.status == 0, tuned.errors
     notes = Path("studies").glob("*/screen/*/trial.json")
     used = [json.loads(path.read_text())["config"]["agent"] for path in notes]

@@ -18,7 +18,14 @@ def test_a_trial_is_refilled_as_it_was_told_while_it_ran(
     tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     without_account(monkeypatch, tmp_path)
-    few = ("num_trials=2", "num_candidates=1", "num_select_seeds=1", "num_test_seeds=1", "name=mine")
+    few = (
+        "num_trials=2",
+        "num_candidates=1",
+        "num_race_seeds=0",
+        "num_select_seeds=1",
+        "num_test_seeds=1",
+        "name=mine",
+    )
     settings = [f"study.{setting}" for setting in few]
     answer = tuner("tune", "agent=synthetic", "executor=inline", "tracker=wandb", *settings)
     assert answer.status == 0, answer

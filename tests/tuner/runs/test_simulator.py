@@ -173,7 +173,7 @@ def test_a_user_tries_the_platform_out_without_a_framework(tmp_path: Path) -> No
         "import sys; from tuner.cli import main; status = main(sys.argv[1:]); "
         "sys.stdout.write(' '.join({name.partition('.')[0] for name in sys.modules})); sys.exit(status)"
     )
-    command = [sys.executable, "-c", program, "tune", *SMALL]
+    command = [sys.executable, "-c", program, "tune", *SMALL, "study.num_trials=2", "study.num_candidates=1"]
     done = subprocess.run(
         command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
     )
@@ -214,7 +214,7 @@ def test_both_ways_to_train_the_winner_again_do(tuner: CommandLine) -> None:
 def test_the_same_study_again_is_the_same_to_the_last_digit(tuner: CommandLine) -> None:
     import tuner as api
 
-    study = ("executor.parallel=3", "agent.crash_rate=0.2", "study.num_trials=12", "pruner=asha")
+    study = ("executor.parallel=3", "agent.crash_rate=0.2", "study.num_trials=8", "pruner=asha")
     runs = []
     for folder in ("a", "b"):
         result = api.tune([*SMALL, *study, f"study.folder={folder}", f"storage.url=journal:///{folder}/s.journal"])
@@ -227,7 +227,11 @@ NOT_REPEATABLE = "not exactly repeatable"
 
 @pytest.mark.parametrize(
     ("executor", "by_chance"),
-    [(["executor=inline", "executor.parallel=3"], False), (["executor.parallel=1"], False), ([], True)],
+    [
+        (["executor=inline", "executor.parallel=3"], False),
+        pytest.param(["executor.parallel=1"], False, marks=pytest.mark.slow),
+        ([], True),
+    ],
 )
 def test_only_where_ends_come_in_any_order_it_is_said(tuner: CommandLine, executor: list[str], by_chance: bool) -> None:
     quick = [*SMALL[:1], "storage=memory", "study.num_trials=2", "study.num_select_seeds=1", "study.num_test_seeds=1"]

@@ -166,7 +166,7 @@ def test_missing_points(steps: list[float], until: int | None, missing: list[int
     [
         ("dqn", "torch", "auto", 12),
         ("ppo", "torch", "auto", 6),
-        # once in Keras: test_training.py, test_a_stopped_run_continues_as_if_nothing_had_been
+        # in Keras: note_rl/training/test_resume.py
         pytest.param("dqn", "keras", "auto", 12, marks=pytest.mark.slow),  # it compiles anew each time
         pytest.param("ppo", "keras", "auto", 6, marks=pytest.mark.slow),
     ],

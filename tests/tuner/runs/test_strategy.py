@@ -2,11 +2,14 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from note_rl import RL_pytorch
 from note_rl.training.checkpoint import read_checkpoint
+from note_rl.types import TrainResult
 from tests.tuner.command_line import CommandLine, files_read_once, tuner
 from tests.tuner.runs.test_stops import Stopping, attempt, config_of
 from tuner.trial.folder import CHECKPOINT_FILE
@@ -14,6 +17,25 @@ from tuner.trial.folder import CHECKPOINT_FILE
 __all__ = ["files_read_once", "tuner"]
 
 
+def test_a_run_that_is_shared_asks_for_its_replicas_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def by_itself(self: Any, *, strategy: str, replicas: int, **arguments: Any) -> TrainResult:
+        asked.append((strategy, replicas))
+        return self.train(**arguments)
+
+    monkeypatch.setattr(RL_pytorch, "distributed_training", by_itself)
+    alone, torn = Stopping(), Stopping()
+    assert attempt(config_of("dqn", "torch"), tmp_path / "alone", alone, math.inf)
+    assert asked == []
+    config = config_of("dqn", "torch", "strategy=ddp", "strategy.replicas=4")
+    assert not attempt(config, tmp_path / "torn", torn, len(alone.calls) // 2)
+    assert attempt(config, tmp_path / "torn", torn, math.inf)
+    assert asked == [("ddp", 4)] * 2
+    assert torn.reported == alone.reported
+
+
+@pytest.mark.slow  # the test above has no processes; what ranks do together: test_leader.py
 def test_two_replicas_train_as_one_and_go_on_after_a_stop(tmp_path: Path) -> None:
     together = ("strategy=ddp", "training.max_grad_norm=0.05")
     alone, torn = Stopping(), Stopping()

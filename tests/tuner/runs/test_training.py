@@ -13,7 +13,12 @@ from tuner.trial.messages import Outcome, TrialInterrupted
 
 
 @pytest.mark.parametrize(
-    ("agent", "backend", "further"), [*((*case, ()) for case in CASES[:3]), ("dqn", "torch", POOL)]
+    ("agent", "backend", "further"),
+    [
+        *((*case, ()) for case in CASES[:2]),
+        pytest.param(*CASES[2], (), marks=pytest.mark.slow),  # in Keras: note_rl/training/test_resume.py
+        pytest.param("dqn", "torch", POOL, marks=pytest.mark.slow),  # collect/workers/test_pool_network.py has pools
+    ],
 )
 def test_a_stopped_run_continues_as_if_nothing_had_been(
     tmp_path: Path, agent: str, backend: str, further: tuple[str, ...]

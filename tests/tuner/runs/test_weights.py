@@ -26,6 +26,22 @@ def train(tuner: CommandLine, agent: str, folder: str, *overrides: str) -> None:
     assert (answer.status, answer.errors) == (0, ""), answer
 
 
+QUICK = ("training.total_steps=60", "evaluation.num_episodes=1")
+_FIRST: list[dict[str, bytes]] = []
+
+
+def first_of_dqn(tuner: CommandLine) -> None:
+    """A run of DQN in the folder `first`, which is trained once for all tests here."""
+    folder = tuner.folder / "first"
+    if _FIRST:
+        folder.mkdir()
+        for name, content in _FIRST[0].items():
+            (folder / name).write_bytes(content)
+        return
+    train(tuner, "dqn", "first")
+    _FIRST.append({path.name: path.read_bytes() for path in folder.iterdir()})
+
+
 def evaluations(folder: Path) -> list[tuple[int, float]]:
     """All that were logged: environment steps, mean return."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -74,7 +90,7 @@ def test_parameters_and_targets_are_taken_over_and_nothing_else(tuner: CommandLi
 
 
 def test_the_best_weights_and_any_checkpoint_file_will_do(tuner: CommandLine) -> None:
-    train(tuner, "dqn", "first")
+    first_of_dqn(tuner)
     train(tuner, "dqn", "second", "init=first/best.safetensors", "training.total_steps=60")
     about = read_checkpoint(tuner.folder / "first/best.safetensors")[1]["about"]
     best = load_run(tuner.folder / "first", weights="best").agent
@@ -98,7 +114,7 @@ def test_a_run_that_was_killed_early_starts_from_the_weights_again(tmp_path: Pat
 
 
 def test_weights_of_a_stranger_run_nothing(tuner: CommandLine) -> None:
-    train(tuner, "dqn", "first")
+    first_of_dqn(tuner)
     path = tuner.folder / "first/config.yaml"
     config = yaml.safe_load(path.read_text())
     path.write_text(yaml.safe_dump({**config, "agent": {"_target_": "os.system", "command": "touch was_here"}}))
@@ -108,7 +124,7 @@ def test_weights_of_a_stranger_run_nothing(tuner: CommandLine) -> None:
 
 
 def test_what_does_not_fit_is_refused_before_the_run_begins(tuner: CommandLine) -> None:
-    train(tuner, "dqn", "first")
+    first_of_dqn(tuner)
     other = ("train", *SMALL, *SMALL_AGENTS["dqn"], "hydra.run.dir=other")
     answer = tuner.refused(*other, "init=first", "network.hidden_sizes=[9]")
     assert "init=first: the checkpoint is of another agent: 'agent/q_net/layers.0.weight'" in answer
@@ -126,9 +142,9 @@ def test_what_does_not_fit_is_refused_before_the_run_begins(tuner: CommandLine) 
 
 
 def test_every_trial_starts_from_the_weights_and_so_does_the_winner(tuner: CommandLine) -> None:
-    train(tuner, "dqn", "first")
+    first_of_dqn(tuner)
     answer = tuner(
-        "tune", *SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "storage=journal", "study.name=mine", "init=first"
+        "tune", *SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, *QUICK, "storage=journal", "study.name=mine", "init=first"
     )
     assert answer.status == 0, answer
     expected = load_run(tuner.folder / "first").agent
@@ -143,14 +159,14 @@ def test_every_trial_starts_from_the_weights_and_so_does_the_winner(tuner: Comma
     assert "init=first" in shlex.split(line)
     found = yaml.safe_load((tuner.folder / "studies/mine/experiment/winner.yaml").read_text())
     assert found["init"] == "first"
-    again = tuner(*shlex.split(line)[1:], "hydra.run.dir=again")
+    again = tuner(*shlex.split(line)[1:], *QUICK, "hydra.run.dir=again")
     assert again.status == 0, again
     assert "with the weights of" in again.output
     assert expected.num_env_steps == 240
 
 
 def test_a_study_whose_agent_does_not_fit_the_weights_does_not_begin(tuner: CommandLine) -> None:
-    train(tuner, "dqn", "first")
+    first_of_dqn(tuner)
     study = ("tune", *SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "storage=journal")
     answer = tuner(*study, "init=first", "network.hidden_sizes=[9]")
     assert answer.status == 2

@@ -166,7 +166,7 @@ ROLLOUTS = {
 }
 
 KERAS = ("PPO-switches", "TRPO-dials")  # tracing is slow
-SLOW = ("PPO-dials", "TRPO-switches")  # each agent has the other space, and workers have dials
+SLOW = {"pytorch": ("PPO-dials", "PPO-switches", "TRPO-switches")}  # PPO in Keras has switches, in workers dials
 
 
 @pytest.mark.traced
@@ -176,7 +176,7 @@ SLOW = ("PPO-dials", "TRPO-switches")  # each agent has the other space, and wor
     [
         pytest.param(
             *(*framework.values, name, env),
-            marks=[pytest.mark.slow] if f"{name}-{env.__name__}" in SLOW else [],
+            marks=[pytest.mark.slow] if f"{name}-{env.__name__}" in SLOW.get(framework.id, ()) else [],
             id=f"{framework.id}-{name}-{env.__name__}",
         )
         for framework in frameworks()

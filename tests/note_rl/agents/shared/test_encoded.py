@@ -119,7 +119,7 @@ def test_observations_that_are_no_dictionaries_are_refused(framework):
     [
         pytest.param(*one.values, name, marks=marks, id=f"{one.id}-{name}")
         for one in frameworks()
-        for name, marks in (("PPO", []), ("DQN", [pytest.mark.slow]))
+        for name, marks in (("PPO", [pytest.mark.slow]), ("DQN", [pytest.mark.slow]))  # what is seen: the tests above
     ],
 )
 def test_an_image_and_a_number_are_learned_from_together(framework, name):

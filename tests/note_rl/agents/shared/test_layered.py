@@ -260,6 +260,7 @@ def test_a_critic_may_have_another_network(framework: Any) -> None:
         )
 
 
+@pytest.mark.slow_in_keras  # learners/test_modes.py
 def test_layers_that_act_otherwise_in_training_do_so(framework: Any) -> None:
     """A short run of each: statistics move in losses only, and acting drops nothing."""
     layers = [
@@ -296,6 +297,7 @@ def test_a_shared_trunk_is_saved_and_restored(framework: Any, tmp_path: Path) ->
     np.testing.assert_array_equal(other.learner.value(obs), agent.learner.value(obs))
 
 
+@pytest.mark.slow_in_keras  # in Keras no step is recorded
 def test_the_recorded_steps_of_a_shared_trunk_are_the_ordinary_ones(framework: Any) -> None:
     runs = []
     for jit in (False, "auto"):

@@ -62,7 +62,14 @@ def everything_seen(made):
     return [np.concatenate([s.obs[0].ravel(), s.action[0].ravel()]).tolist() for s in made.learner.seen]
 
 
-@pytest.mark.parametrize(("workers", "rollout"), [(TURNS, 6), (AHEAD, 6), (replace(AHEAD, random_places=True), None)])
+@pytest.mark.parametrize(
+    ("workers", "rollout"),
+    [
+        pytest.param(TURNS, 6, marks=pytest.mark.slow),  # of workers that do not run ahead there is less to keep
+        (AHEAD, 6),
+        (replace(AHEAD, random_places=True), None),
+    ],
+)
 def test_a_run_in_two_parts_is_the_run_in_one_also_when_it_was_saved_between(workers, rollout, tmp_path):
     def fresh():
         noise = NoisyPolicy(GaussianWhiteNoiseProcess(sigma=0.5, sigma_min=0.1, n_steps_annealing=300))

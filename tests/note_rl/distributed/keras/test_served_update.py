@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from note_rl import RL
 from note_rl.agents.keras import DDPG
 from note_rl.distributed.keras.served_update import ServedUpdate
 from note_rl.errors import AgentContractError
@@ -87,9 +88,22 @@ def test_a_block_with_a_loss_that_is_no_number_is_undone():
     assert int(optimizer.iterations.numpy()) == 4
 
 
-class Asking(DDPG):
+class Asking(RL):
+    """Has one number and its target, which asks for it."""
+
+    def __init__(self, hidden_size, env):
+        super().__init__()
+        self.w, self.target = tf.Variable([1.0]), tf.Variable([0.0])
+        self.param, self.env = [self.w], env
+
+    def action(self, s):
+        return s[:, :1] * self.w
+
+    def __call__(self, s, a, next_s, r, d):
+        return tf.square(self.w[0] - r)
+
     def update_param(self):
-        self.target_actor.set_weights(self.actor.get_weights())
+        self.target.assign(self.w.numpy())
 
 
 def test_targets_that_ask_for_numbers_are_refused_in_words():

@@ -33,13 +33,16 @@ def unchanged():
     return weights
 
 
-@pytest.mark.parametrize("what", ["constraint", "frozen variable", "another layer within one"])
+@pytest.mark.parametrize("what", LAYERS)
 def test_layers_that_change_are_followed(what):
     agent = OfLayers()
     assert_followed(agent, LAYERS[what])
 
 
-@pytest.mark.parametrize("what", ["rate of dropout", "frozen layer", "activation"])
+@pytest.mark.parametrize(  # that they are traced anew where a change is noticed
+    "what",
+    ["rate of dropout", *(pytest.param(what, marks=pytest.mark.slow) for what in ("frozen layer", "activation"))],
+)
 def test_traced_steps_use_layers_that_have_changed(what):
     followed = trained(OfLayers, LAYERS[what], again=what == "rate of dropout")
     assert followed.learner.num_traces == 2

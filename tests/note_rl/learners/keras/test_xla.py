@@ -11,7 +11,7 @@ from tensorflow.python.eager.polymorphic_function import autograph_util
 
 from note_rl import RL, errors
 from note_rl.agents.keras import DQN
-from note_rl.agents.shared.keras.networks import CNN, MLP
+from note_rl.agents.shared.keras.networks import MLP
 from note_rl.learners.keras.xla import Compilation
 from note_rl.types import Sample
 from tests.note_rl.environments.test_images import Picture
@@ -85,7 +85,9 @@ def nothing_said(monkeypatch):
     monkeypatch.setattr(errors, "_said", set())
 
 
-@pytest.mark.parametrize("name", SLOW)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "ConvLSTM1D")) for name in SLOW]
+)
 def test_what_xla_does_slowly_on_a_cpu_is_not_given_to_it(name):
     compilation = Compilation("auto", True, object)
     function = compilation.traced(gradients_of(keras.Input(PICTURES.shape[1:]), *SLOW[name]()), PICTURES)
@@ -128,30 +130,17 @@ def traced(learner):
     return [traced.function for traced, _ in learner._update._traced.values()]
 
 
-def test_an_agent_that_sees_pictures_is_trained_without_xla_and_it_is_said_once(caplog):
-    def agent():
-        return DQN(env=Picture, network=lambda shape, outputs: CNN(shape, outputs, (8,)))
-
-    sample = blocks_of(2, (36, 36), np.uint8)
-    with caplog.at_level(logging.WARNING):
-        learner = prepared(agent())
-        learner.update(sample, {})
-        learner.update(blocks_of(3, (36, 36), np.uint8), {})
-        prepared(agent()).update(sample, {})
-    assert [compiles(one) for one in traced(learner)] == [False, False]
-    assert learner.num_traces == 2
-    said = [record.message for record in caplog.records if "XLA" in record.message]
-    assert len(said) == 1
-    assert "jit_compile=auto: DQN is trained without XLA" in said[0]
-    assert "Conv2DBackpropFilter" in said[0]
-    assert "jit_compile=True" in said[0]
-
-
 def test_an_agent_that_sees_numbers_is_trained_with_it():
-    learner = prepared(DQN(env="CartPole-v1", network=lambda shape, outputs: MLP(shape, outputs, (8,))))
+    agent = DQN(env="CartPole-v1", network=lambda shape, outputs: MLP(shape, outputs, (8,)))
+    learner = prepared(agent)
+    obs = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(3, 4)
+    before = learner.act(obs)
     learner.update(blocks_of(2, (4,), np.float32), {})
     assert [compiles(one) for one in traced(learner)] == [True]
     assert learner.num_traces == 1
+    assert str(agent.how_steps_are_taken()) == "whole"
+    assert not np.array_equal(learner.act(obs), before)
+    np.testing.assert_allclose(learner.act(obs), learner._framework_act(obs), rtol=1e-5, atol=1e-6)
 
 
 class Convolving(RL):
@@ -170,16 +159,27 @@ class Convolving(RL):
         return tf.square(r - tf.gather(self.action(s), a, axis=1, batch_dims=1))
 
 
-def test_an_agent_without_layers_and_the_noise_of_its_gradients_are_as_well():
+def test_what_sees_pictures_is_trained_without_xla_and_it_is_said_once(caplog):
     learner = prepared(Convolving())
     sample = blocks_of(1, (36, 36), np.uint8, batch=8)
-    for _ in range(2):  # the first measurement compiles nothing
-        learner.gradient_noise(sample, None)
-    assert not learner._update.compilation.uses_xla
-    assert [compiles(one) for one in learner._measurements._noise._functions.values()] == [False]
-    learner.update(sample, {})
-    assert [compiles(one) for one in traced(learner)] == [False]
-    assert learner.num_traces == 1  # known by now
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):  # the first measurement compiles nothing
+            learner.gradient_noise(sample, None)
+        assert not learner._update.compilation.uses_xla
+        assert [compiles(one) for one in learner._measurements._noise._functions.values()] == [False]
+        learner.update(sample, {})
+        learner.update(blocks_of(3, (36, 36), np.uint8, batch=8), {})
+        learner.update(sample, {})
+        again = prepared(Convolving())
+        again.update(sample, {})
+    assert [compiles(one) for one in traced(learner)] == [False, False]
+    assert learner.num_traces == 2  # known by the first measurement
+    assert [compiles(one) for one in traced(again)] == [False]
+    said = [record.message for record in caplog.records if "XLA" in record.message]
+    assert len(said) == 1
+    assert "jit_compile=auto: Convolving is trained without XLA" in said[0]
+    assert "Conv2DBackpropFilter" in said[0]
+    assert "jit_compile=True" in said[0]
 
 
 class OneSided(DQN):
@@ -293,6 +293,7 @@ class Dropping(RL):
         return tf.reduce_mean(tf.square(self.net(s)[:, 0] - r))
 
 
+@pytest.mark.slow  # without XLA: test_changes.py
 def test_a_rate_of_dropout_that_changes_is_followed_in_compiled_code():
     agent = Dropping()
     agent.learner.prepare(keras.optimizers.SGD(0.1), None, (), True)

@@ -1,10 +1,17 @@
-"""Recorded steps in compiled code, which is kept from one process to the next."""
+"""Recorded steps in compiled code, which is kept from one process to the next.
+
+Compiling takes a quarter of a minute: what is done with a program is tested with one that calls what was recorded.
+"""
 
 import getpass
 import logging
 import os
 import subprocess
 import sys
+import zipfile
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -80,19 +87,38 @@ def program(tmp_path_factory, recording, passing, said, lowerings):
 
 
 @pytest.fixture
-def kept(program, monkeypatch):
-    """The same, where compiling is noticed; it gives what was compiled then."""
-    folder, calls = program.parents[1], []
-    content = program.read_bytes()
+def kept(tmp_path, recording, monkeypatch):
+    """Where nothing is compiled in truth, and one step is kept; it gives what was compiled from then on."""
+    calls, modules = [], {}
 
-    def noticed(recording, tensors, path):
-        calls.append(path)
-        path.write_bytes(content)
+    def compile_into(file, recorded_module, tensors, options):
+        calls.append(Path(file.name))
+        name = f"step {len(modules)}"
+        modules[name] = recorded_module
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("data/aotinductor/model/step.wrapper.so", name)
+            archive.writestr("data/aotinductor/model/step.wrapper.json", "{}")
 
-    monkeypatch.setenv("NOTE_RL_TORCH_CACHE", str(folder))
-    monkeypatch.setattr(module, "_compile", noticed)
-    yield calls
-    program.write_bytes(content)
+    def loaded_program(library):
+        assert Path(library).with_suffix(".json").exists()
+        called = modules[Path(library).read_text()]
+        return SimpleNamespace(run=lambda tensors: list(called(*tensors)))
+
+    monkeypatch.setenv("NOTE_RL_TORCH_CACHE", str(tmp_path / "programs"))
+    monkeypatch.setattr(module, "compile_into", compile_into)
+    monkeypatch.setattr(module, "loaded_program", loaded_program)
+    monkeypatch.setattr(module, "called_by_inductor", lambda kernels: nullcontext())
+    monkeypatch.setattr(module, "inductor_working_in", lambda folder: nullcontext())
+    compiled(recording, INPUTS)
+    calls.clear()
+    return calls
+
+
+@pytest.fixture
+def kept_file(kept, tmp_path):
+    """The file of the step that is kept."""
+    (found,) = (tmp_path / "programs").glob("*/*.pt2")
+    return found
 
 
 needs_compiler = pytest.mark.skipif(not has_compiler(), reason="no C++ compiler")
@@ -105,9 +131,21 @@ def answers(run):
 
 
 @needs_compiler
-def test_compiled_code_gives_the_same_and_follows_its_tensors(kept, recording, weight):
+def test_what_is_kept_is_called_with_what_was_captured_and_follows_it(kept, recording, weight):
     run = compiled(recording, INPUTS)
     assert kept == []
+    check_same(run, recording, weight)
+
+
+@pytest.mark.slow  # the compiler; what is handed to it and called is tested above
+@needs_compiler
+def test_compiled_code_gives_the_same_and_follows_its_tensors(program, recording, weight, monkeypatch):
+    monkeypatch.setenv("NOTE_RL_TORCH_CACHE", str(program.parents[1]))
+    monkeypatch.setattr(module, "_compile", lambda *arguments: pytest.fail("compiled again"))
+    check_same(compiled(recording, INPUTS), recording, weight)
+
+
+def check_same(run, recording, weight):
     loss, gradient = answers(run)
     expected_loss, expected = answers(replay(recording, INPUTS))
     torch.testing.assert_close((loss, gradient), (expected_loss, expected), rtol=1e-5, atol=1e-7)
@@ -120,6 +158,7 @@ def test_compiled_code_gives_the_same_and_follows_its_tensors(kept, recording, w
     assert float(changed) > 1.2 * float(loss)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_compiling_is_silent_and_leaves_inductor_as_it_was(program, said, lowerings):
     """aot_compile, package_aoti, AOTIModelContainerRunnerCpu, lowerings, fresh_cache: without them, nothing is."""
@@ -141,8 +180,8 @@ def test_other_shapes_numbers_and_layouts_are_other_programs(kept, recording, we
 
 @needs_compiler
 @pytest.mark.parametrize("damage", ["", "not a program", "gone"])
-def test_a_damaged_program_is_compiled_again(kept, program, recording, damage):
-    program.unlink() if damage == "gone" else program.write_text(damage)
+def test_a_damaged_program_is_compiled_again(kept, kept_file, recording, damage):
+    kept_file.unlink() if damage == "gone" else kept_file.write_text(damage)
     run = compiled(recording, INPUTS)
     assert len(kept) == 1
     assert not kept[0].exists()  # it was moved
@@ -152,18 +191,19 @@ def test_a_damaged_program_is_compiled_again(kept, program, recording, damage):
 
 
 @needs_compiler
-def test_nothing_is_kept_or_run_where_others_can_write(kept, program, recording):
-    program.parent.chmod(0o777)
+def test_nothing_is_kept_or_run_where_others_can_write(kept, kept_file, recording):
+    kept_file.parent.chmod(0o777)
     try:
         run = compiled(recording, INPUTS)
     finally:
-        program.parent.chmod(0o700)
+        kept_file.parent.chmod(0o700)
     assert len(kept) == 1
-    assert not kept[0].is_relative_to(program.parents[1])
+    assert not kept[0].is_relative_to(kept_file.parents[1])
     assert not kept[0].exists()  # the program is loaded, its file is gone
     torch.testing.assert_close(answers(run), answers(replay(recording, INPUTS)), rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_what_is_kept_is_run_without_inductor(program):
     text = """
@@ -204,22 +244,23 @@ def test_where_nothing_is_kept_one_run_has_to_save_what_it_takes(monkeypatch):
 
 
 @needs_compiler
-def test_what_killed_processes_leave_behind_is_removed(kept, program, recording):
-    old, young = (program.parent / f"unpacked-{age}" for age in ("old", "young"))
+def test_what_killed_processes_leave_behind_is_removed(kept, kept_file, recording):
+    old, young = (kept_file.parent / f"unpacked-{age}" for age in ("old", "young"))
     for folder in (old, young):
         folder.mkdir()
         (folder / "step.so").write_text("half")
     os.utime(old, (1.0, 1.0))
-    program.unlink()
+    kept_file.unlink()
     compiled(recording, INPUTS)
     assert len(kept) == 1
     assert not old.exists()
     assert young.exists(), "another process is at it"
     young.joinpath("step.so").unlink()
     young.rmdir()
-    assert [path.name for path in program.parent.iterdir() if path.is_dir()] == []
+    assert [path.name for path in kept_file.parent.iterdir() if path.is_dir()] == []
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_compiling_leaves_alone_what_others_may_own_and_leaves_nothing(program, passing):
     (theirs,) = passing.iterdir()

@@ -167,16 +167,17 @@ def test_layers_in_a_list_of_networks_are_looked_at_too():
     assert_same_state(*learners, rtol=0)
 
 
-def test_what_changes_all_the_time_goes_on_eagerly_after_one_line(caplog):
+def test_what_changes_all_the_time_goes_on_eagerly_after_one_line(caplog, monkeypatch):
+    monkeypatch.setattr("note_rl.learners.pytorch.step_graph.choice._MAX_TRACES", 6)
     seed_everything(0)
     learner = learner_of(DQN(network=network), "auto")
     with caplog.at_level(logging.WARNING):
-        for turn in range(25):
+        for turn in range(9):
             learner.agent.q_net[2].p = 0.01 * turn
             learner.update(minibatches(sync=(False,)), {})
-    assert learner.num_traces == 20
+    assert learner.num_traces == 6
     (line,) = caplog.messages
-    assert "recorded 20 times" in line
+    assert "recorded 6 times" in line
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,16 @@ def test_a_step_that_is_not_sound_changes_nothing():
         torch.testing.assert_close(tensor.detach(), values, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(("name", "clip"), [*((name, 0.5) for name in NAMES), ("DQN", None)])
+LIKE_OTHERS = ("DuelingDQN", "DoubleDQN", "DDPG")  # DQN has such losses, TD3 such groups
+
+
+@pytest.mark.parametrize(
+    ("name", "clip"),
+    [
+        *(pytest.param(name, 0.5, marks=[pytest.mark.slow] * (name in LIKE_OTHERS)) for name in NAMES),
+        ("DQN", None),
+    ],
+)
 def test_whole_steps_are_those_in_parts(programs, name, clip):
     plain, whole = (learner_of(built_in(name), jit, clip=clip) for jit in (False, True))
     for seed in range(4):
