@@ -3,7 +3,7 @@
 The fields of each dataclass are the keys there are. What a run is made from is in `tuner.config.composition`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -79,10 +79,13 @@ class StudyConfig(StudySettings):
         """What draws configurations in place of screening; None: nothing."""
         return search_of(self.evolution)
 
-    @property
-    def decider(self) -> Decider | None:
-        """What chooses the winner in place of the scores on the seeds of confirmation; None: these do."""
-        return decider_of(self.decision, self, self.search)
+    def decider(self, begun: Callable[[], JsonDict | None]) -> Decider | None:
+        """What chooses the winner in place of the scores on the seeds of confirmation; None: these do.
+
+        Args:
+            begun: Gives what the storage knows of the study; None: it has not been begun.
+        """
+        return decider_of(self.decision, self, self.search, begun)
 
 
 @dataclass(frozen=True)

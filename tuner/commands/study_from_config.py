@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ from tuner.study.sampling.sampler_factory import (
 )
 from tuner.study.space.space import Space
 from tuner.study.storage.open_storage import check_url, has_studies
-from tuner.study.storage.store import BY_CHANCE, settings_begun_with
+from tuner.study.storage.store import BY_CHANCE, DEFINITION, settings_begun_with
 from tuner.support.passwords import command_line
 from tuner.trial.messages import JsonDict
 
@@ -188,13 +189,14 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
     starts = named_starts(resolved["warm_start"])
     baselines = configs.baselines(settings.baselines)
     described = {part: describe_part(resolved[part]) for part in ("sampler", "pruner")}
+    name = study["name"] or _default_name(agent, run_config, study["size"], resolved["seed"])
     found = StudyDefinition(
-        name=study["name"] or _default_name(agent, run_config, study["size"], resolved["seed"]),
+        name=name,
         config=run_config,
         space=Space.from_config(resolved["space"], run_config, _fixed(overrides)),
         settings=replace(settings, baselines=tuple(baselines)),
         search=search,
-        decision=settings.decider,
+        decision=settings.decider(partial(_begun, str(resolved["storage"]["url"]), name)),
         seed=resolved["seed"],
         agent=agent,
         folder=Path(study["folder"]),
@@ -209,10 +211,19 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
         },
     )
     earlier = [name.removeprefix(EARLIER_STUDY) for name in starts if name.startswith(EARLIER_STUDY)]
-    for name in earlier:
-        found = replace(found, warm_start={**found.warm_start, **starts_of(found, resolved["storage"]["url"], name)})
+    for one in earlier:
+        found = replace(found, warm_start={**found.warm_start, **starts_of(found, resolved["storage"]["url"], one)})
     check_definition(found)
     return replace(found, entry=FUNCTION_ENTRY, probe=None) if is_function(run_config) else found
+
+
+def _begun(url: str, name: str) -> JsonDict | None:
+    """What a storage knows of the definition of a study; None: there is no such study."""
+    if not has_studies(url):
+        return None
+    with StudyStore(url) as store:
+        study = store.find(name)
+    return None if study is None else dict(study.user_attrs.get(DEFINITION, {}))
 
 
 def _of_features(resolved: JsonDict) -> dict[str, JsonDict]:

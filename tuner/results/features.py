@@ -89,7 +89,8 @@ class InResults:
         facts: What a study knows by it.
         search: Makes what draws configurations in place of screening, of settings of the study that say so.
         decisions: Names of what chooses the winner, as typed: what is made of it; None: nothing is needed.
-        preferred_decision: Which of them is taken for a study with these settings where nothing is typed.
+        preferred_decision: Which of them is taken where nothing is typed, by the settings of a study, and by what the
+            storage knows of it if it was begun.
         tuning: The score that a configuration was chosen by, where that is not the one on the seeds of its last stage.
         first_stages: In place of screening.
         sizes: Of a study, by what they are called: what the storage calls them.
@@ -108,7 +109,7 @@ class InResults:
     facts: tuple[Fact[Any], ...] = ()
     search: Callable[[JsonDict], Search | None] = nothing
     decisions: Mapping[str, Decider | None] = field(default_factory=dict)
-    preferred_decision: Callable[[StudySettings, Search | None], str | None] = nothing
+    preferred_decision: Callable[[StudySettings, Search | None, JsonDict | None], str | None] = nothing
     tuning: Callable[[StudySummary, str], Estimate | None] = nothing
     first_stages: tuple[str, ...] = ()
     sizes: Mapping[str, str] = field(default_factory=dict)
@@ -148,11 +149,14 @@ def decisions() -> dict[str, Decider | None]:
     return {name: made for part in parts(InResults) for name, made in part.decisions.items()}
 
 
-def decider_of(name: str, settings: StudySettings, search: Search | None) -> Decider | None:
-    """What chooses the winner by what is typed; of "auto", what suits these settings."""
+def decider_of(
+    name: str, settings: StudySettings, search: Search | None, begun: Callable[[], JsonDict | None]
+) -> Decider | None:
+    """What chooses the winner by what is typed; of "auto", what suits the study, which may have been begun already."""
     if name == AUTO:
-        name = next(filter(None, (part.preferred_decision(settings, search) for part in parts(InResults))))
-    return decisions()[name]
+        known = begun()
+        name = next(filter(None, (part.preferred_decision(settings, search, known) for part in parts(InResults))))
+    return decisions().get(name)
 
 
 def all_facts() -> Iterator[Fact[Any]]:

@@ -191,3 +191,13 @@ def test_the_default_configuration_of_every_agent_lies_in_its_space(name: str) -
     definition = define(preflight("tune", [*agent, "warm_start=default"]))
     values = definition.space.values(definition.space.drawn(definition.config), definition.config)
     assert values == {path: OmegaConf.select(OmegaConf.create(definition.config), path) for path in values}
+
+
+def test_a_study_goes_on_with_what_chose_its_winner_at_first(tuner: CommandLine) -> None:
+    tune(tuner, "agent=dqn", "study.decision=confirmed")
+    tune(tuner, "agent=dqn", "study.num_trials=6")
+    with StudyStore(STORAGE) as store:
+        confirmed = summarise(store, "mine", tuner.folder / "studies" / "mine").stage("confirm")
+    assert {run.label for run in confirmed if run.complete} != set()
+    answer = tuner("tune", *FAKE, *SMALL_STUDY, "agent=dqn", "study.decision=model", "study.num_trials=7")
+    assert (answer.status, "decision was confirmed and is model" in answer.errors) == (2, True)
