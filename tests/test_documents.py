@@ -408,7 +408,6 @@ def test_a_signal_is_added(tuner: CommandLine, examples: Path) -> None:
     assert ErrorSize().after_update(None, update, None) == 2.0
 
 
-@pytest.mark.slow  # see the tests of each below
 def test_an_environment_a_sampler_a_tracker_and_an_executor_are_added(tuner: CommandLine, examples: Path) -> None:
     run_commands(tuner, "tuner/guide/extend.md")
 

@@ -186,7 +186,9 @@ def _runs_own_code(name: str, arguments: Sequence[str]) -> bool:
     a torch.py in it would be imported. `tuner.config.trust` adds the directory once the code in question is known.
     """
     is_resumed = any(word.startswith("resume=") for word in arguments)
-    return COMMANDS[name].is_job and not is_resumed if name in COMMANDS else False
+    if name not in COMMANDS:
+        return False
+    return COMMANDS[name].own_code or (COMMANDS[name].is_job and not is_resumed)
 
 
 def _answered(command: Command, work: Callable[[], int]) -> int:
@@ -296,7 +298,8 @@ def _with_positional(command: Command, words: Sequence[str]) -> list[str]:
         return [listed, *(word for word in words if word not in bare)]
     if len(bare) > 1:
         raise UserError(f"takes one {command.positional}, got {' and '.join(bare)}; settings are written KEY=VALUE")
-    return [f"{command.positional}={_quoted(word)}" if word in bare else word for word in words]
+    key = command.class_key if bare and "." in bare[0] and command.class_key else command.positional
+    return [f"{key}={_quoted(word)}" if word in bare else word for word in words]
 
 
 def _quoted(text: str) -> str:

@@ -43,6 +43,15 @@ COMMANDS = {
             usage="[lr|optimizer|agent]",
             folder_key="study.folder",
         ),
+        Command(
+            "check",
+            "does an agent learn what it must",
+            "check",
+            positional="agent",
+            class_key="agent._target_",
+            own_code=True,
+            usage="[AGENT] [...]",
+        ),
         Command("compare", "adaptation against none, on fresh seeds", "compare", is_job=True, has_check=True),
         Command(
             "play",

@@ -62,7 +62,9 @@ class Command:
         has_objective: Its module trains one run: it has an `objective` and what goes with that.
         only_shows: Its module has a `show` and no `run`.
         positional: The config key that a bare word on the command line is given to (`tuner play RUN`).
+        class_key: The config key that a bare word with a dot is given to in place of that (`tuner check my_rl.Agent`).
         takes_several: There may be several bare words, which become a list.
+        own_code: Modules in the working directory are part of the program, as of a job.
         usage: What may follow the name, for the help page.
         folder_key: The setting that names another folder to write into.
         is_search: Whether features give what is typed another meaning.
@@ -79,7 +81,9 @@ class Command:
     has_objective: bool = False
     only_shows: bool = False
     positional: str | None = None
+    class_key: str | None = None
     takes_several: bool = False
+    own_code: bool = False
     usage: str = "[KEY=VALUE ...]"
     folder_key: str | None = None
     is_search: bool = False

@@ -13,7 +13,7 @@ from tuner.results.records import EARLIER_STUDY, SCREEN, Scalar, StudySummary
 from tuner.results.selection import choose_candidates
 from tuner.study import StudyStore, home_of, recorded_home, summarise
 from tuner.study.definition import StudyDefinition
-from tuner.study.storage.open_storage import has_studies
+from tuner.study.storage.open_storage import check_url, has_studies
 from tuner.study.storage.store import DEFINITION
 from tuner.support.names import did_you_mean
 from tuner.trial.messages import JsonDict
@@ -40,6 +40,7 @@ def starts_of(definition: StudyDefinition, url: str, name: str) -> dict[str, Jso
     typed = f"warm_start={EARLIER_STUDY}{name}"
     if name == definition.name:
         raise UserError(f"{typed} is this very study: name an earlier one")
+    check_url(url)
     if not has_studies(url):
         raise UserError(f"{typed}: there is no study in this storage yet")
     with StudyStore(url) as store:

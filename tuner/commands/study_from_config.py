@@ -219,6 +219,7 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
 
 def _begun(url: str, name: str) -> JsonDict | None:
     """What a storage knows of the definition of a study; None: there is no such study."""
+    check_url(url)
     if not has_studies(url):
         return None
     with StudyStore(url) as store:

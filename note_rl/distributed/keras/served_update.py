@@ -14,6 +14,7 @@ from note_rl.errors import SettingsError
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import temporary_attributes
 from note_rl.learners.keras.hyperparameter_override import Optimizers, in_a_trace
+from note_rl.learners.keras.keras_internals import held_by
 from note_rl.learners.keras.learner import KerasLearner
 from note_rl.learners.keras.snapshot import value_of
 from note_rl.learners.keras.update import CompiledUpdate
@@ -168,7 +169,7 @@ def _copies(variables: Sequence[Any]) -> list[Any]:
     copies = []
     for variable in variables:
         values = value_of(variable)
-        with tf.device(getattr(variable, "value", variable).device):
+        with tf.device(held_by(variable).device):
             copies.append(tf.identity(values))
     return copies
 

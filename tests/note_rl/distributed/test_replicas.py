@@ -119,7 +119,7 @@ def test_a_rank_that_is_stopped_ends_training(monkeypatch):
     assert children() == signalling.before
 
 
-@pytest.mark.slow  # the ranks of the two tests above are told to end by rank 0
+@pytest.mark.slow  # rank 0 ends the ranks of the two tests above
 def test_processes_come_to_their_end_and_to_the_numbers_of_one():
     alone, optimizer = made()
     expected = alone.train(optimizer, total_steps=120, p=0)

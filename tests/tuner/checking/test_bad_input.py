@@ -227,7 +227,7 @@ TUNE = {
         ["study.num_race=0"],
         "at least 2; study.num_race_seeds=0 for no race, study.num_race=null for as many",
     ),
-    "an unknown start": (["warm_start=nope"], "(or a list of these); there is a2c_acrobot, "),
+    "an unknown start": (["warm_start=nope"], "(or a list); there is a2c_acrobot, "),
     "an empty start": (["warm_start=''"], " more\n"),
     "GPUs where there are none": (
         ["executor.gpus=2"],

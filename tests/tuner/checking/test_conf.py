@@ -16,7 +16,20 @@ from tuner.runs.config_checks import check_config, resolve
 
 CONF = conf_folder()
 PRIMARY = (
-    *("train", "tune", "find", "compare", "play", "export", "plot", "report", "ablate", "dashboard", "options"),
+    *(
+        "train",
+        "tune",
+        "find",
+        "check",
+        "compare",
+        "play",
+        "export",
+        "plot",
+        "report",
+        "ablate",
+        "dashboard",
+        "options",
+    ),
     *("guide", "doctor"),
 )
 RUN_GROUPS = (

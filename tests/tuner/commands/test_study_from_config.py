@@ -51,7 +51,7 @@ REFUSED = {
         ["pruner=hyperband", "pruner.min_resource=-1"],
         "pruner.min_resource=-1 must be at least 1",
     ),
-    "an unknown start": (["warm_start=zoo"], "warm_start=zoo must be off, default or an experiment"),
+    "an unknown start": (["warm_start=zoo"], "warm_start=zoo must be off, default, an experiment or study:NAME"),
     "a baseline of another environment": (
         ["agent=dqn", "study.baselines=dqn_acrobot"],
         "study.baselines=dqn_acrobot is an experiment in Acrobot-v1, and the study is of CartPole-v1",

@@ -22,7 +22,7 @@ import pytest
 import yaml
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
-from omegaconf import OmegaConf
+from hydra.core.singleton import Singleton
 
 import tuner
 from tests.fuzzing.composing import remembering_files
@@ -86,6 +86,8 @@ def _main_program(folder: Path, *argv: str) -> Iterator[None]:
     """What a program registers and imports is gone behind it; files that are composed are read anew."""
     root, store, known = logging.getLogger(), ConfigStore.instance(), set(sys.modules)
     handlers, level = list(root.handlers), root.level
+    state = Singleton.get_state()  # a job may put other objects in their places
+    state["instances"] = dict(state["instances"])
     with pytest.MonkeyPatch.context() as patch, remembering_files():
         patch.chdir(folder)
         patch.syspath_prepend(folder)
@@ -98,7 +100,7 @@ def _main_program(folder: Path, *argv: str) -> Iterator[None]:
                 handler.close()
             root.handlers[:], root.level = handlers, level
             GlobalHydra.instance().clear()
-            OmegaConf.clear_resolver("double")
+            Singleton.set_state(state)
             for name in set(sys.modules) - known:
                 if str(getattr(sys.modules[name], "__file__", None)).startswith(str(folder)):
                     del sys.modules[name]

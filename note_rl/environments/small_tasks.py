@@ -1,0 +1,92 @@
+"""Tasks so small that what an agent should learn is known: each needs one part of an algorithm more than the last.
+
+After the probe environments of Jones ("Debugging reinforcement learning systems", 2021). There are four actions, or an
+action is one number; it is right by a share of 0 to 1. Observations are four numbers.
+"""
+
+from typing import Any, Final
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from note_rl.types import Array
+
+ID: Final = "note-rl/SmallTask-v0"
+STAY_REWARD: Final = 0.5
+LEAVE_REWARD: Final = 2.5
+TIME_LIMIT: Final = 3
+"""Steps of the task `time_limit`, which all look alike. To stay is worth 0.5 / (1 - gamma): 50 at a discount of 0.99.
+Where the limit is taken for an end, staying and then leaving seems to be worth 0.5 + 2 / 3 * 2.5 = 2.2, less than to
+leave at once.
+"""
+NUM_ACTIONS: Final = 4
+_NOISE: Final = 0.5
+_ALIKE: Final = ("reward", "time_limit")
+"""Tasks whose episodes are all alike."""
+_STAYS: Final = 0.9
+"""Share from which on an action is to stay."""
+_WAIT: Final = 5
+
+
+class SmallTask(gymnasium.Env[Array, Any]):
+    """One of the tasks.
+
+    Args:
+        kind: reward: the same action is always right, for a reward of 1. observation: the observation says which.
+            noise: the same, with noise in rewards and observations. next_step: the right first action decides what the
+            second observation is, and that the reward. delay: the same, five steps later. time_limit: the right
+            action is to stay, which is rewarded a little, for three steps; any other is to leave, which is rewarded
+            once, and more.
+        continuous: Whether actions are numbers from -1 to 1.
+    """
+
+    def __init__(self, kind: str, continuous: bool = False) -> None:
+        if kind not in KINDS:
+            raise ValueError(f"kind={kind!r} must be one of {', '.join(KINDS)}")
+        self.observation_space = spaces.Box(-4.0, 4.0, (4,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32) if continuous else spaces.Discrete(NUM_ACTIONS)
+        self._kind = kind
+        self._continuous = continuous
+        self._sign, self._num_steps, self._share = 1.0, 0, 0.0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        """A new episode: of some tasks with another right action."""
+        super().reset(seed=seed, options=options)
+        self._sign = 1.0 if self._kind in _ALIKE else float(self.np_random.choice([-1.0, 1.0]))
+        self._num_steps, self._share = 0, 0.0
+        return self._obs(), {}
+
+    def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        """Rewards what is right by the task."""
+        self._num_steps += 1
+        if self._kind == "time_limit":
+            leaves = self._right(action) < _STAYS
+            reward = LEAVE_REWARD if leaves else STAY_REWARD
+            return self._obs(), reward, leaves, not leaves and self._num_steps >= TIME_LIMIT, {}
+        if self._num_steps == 1:
+            self._share = self._right(action)
+        ended = self._num_steps > {"next_step": 1, "delay": _WAIT}.get(self._kind, 0)
+        noise = _NOISE * float(self.np_random.standard_normal()) if self._kind == "noise" else 0.0
+        return self._obs(), self._share + noise if ended else 0.0, ended, False, {}
+
+    def _right(self, action: Any) -> float:
+        """How right an action is: 1 or 0; of numbers, by the square of the distance to half the sign."""
+        if not self._continuous:
+            return float(int(action) == (1 if self._sign > 0.0 else 2))
+        return max(0.0, 1.0 - (float(np.asarray(action).reshape(-1)[0]) - 0.5 * self._sign) ** 2)
+
+    def _obs(self) -> Array:
+        if self._kind == "noise":
+            others = self.np_random.standard_normal(3).clip(-4.0, 4.0)
+        else:
+            others = np.array([1.0, self._num_steps / _WAIT, 0.0])
+        if self._kind == "time_limit":
+            others[1] = 0.0  # nothing shows how much time is left
+        shown = self._sign if self._num_steps == 0 else 2.0 * self._share - 1.0
+        return np.array([1.0 if self._kind in _ALIKE else shown, *others], np.float32)
+
+
+KINDS: Final = ("reward", "observation", "noise", "next_step", "delay", "time_limit")
+
+gymnasium.register(ID, entry_point="note_rl.environments.small_tasks:SmallTask")

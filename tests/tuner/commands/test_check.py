@@ -1,0 +1,72 @@
+"""`tuner check` names the part of an agent that does not learn."""
+
+import pytest
+
+from tests.tuner.command_line import Answer, CommandLine
+from tuner.runs import agent_check
+
+BROKEN = """
+import torch
+from note_rl.agents.pytorch import DQN
+
+class Climbing(DQN):
+    def __call__(self, *batch):
+        return -super().__call__(*batch)
+
+class Numb(DQN):
+    def __call__(self, s, *batch):
+        return super().__call__(0.0 * s, *batch)
+
+class Blind(DQN):
+    def next_value(self, next_s):
+        return 0.0 * super().next_value(next_s)
+"""
+SMALL = ("network.hidden_sizes=[16]", "training.jit_compile=false")
+
+
+def checked(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, kinds: set[str], *arguments: str) -> Answer:
+    """The answer with these tasks only."""
+    monkeypatch.setattr(agent_check, "TASKS", tuple(task for task in agent_check.TASKS if task.kind in kinds))
+    monkeypatch.setattr("tuner.commands.check.TASKS", agent_check.TASKS)
+    (tuner.folder / "broken.py").write_text(BROKEN)
+    return tuner("check", *SMALL, *arguments)
+
+
+def test_a_sound_agent_learns_and_nothing_is_written(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = checked(tuner, monkeypatch, {"observation", "next_step"}, "dqn")
+    assert (answer.status, answer.errors) == (0, "")
+    first, second, last = answer.output.splitlines()
+    assert "learned in " in first
+    assert "learned in " in second
+    assert last == "all 2 are learned"
+    assert [path.name for path in tuner.folder.iterdir() if path.name != "__pycache__"] == ["broken.py"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "kind", "suspect"),
+    [
+        ("Climbing", "reward", "the sign of the loss"),
+        ("Numb", "observation", "what the networks are given"),
+        ("Blind", "next_step", "the next observation, the discount (gamma)"),
+    ],
+)
+def test_a_broken_part_is_named(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, agent: str, kind: str, suspect: str
+) -> None:
+    quickly = ("buffer=replay", "buffer.learning_starts=100", "training.total_steps=2400")
+    answer = checked(tuner, monkeypatch, {kind}, f"broken.{agent}", *quickly)
+    assert answer.status == 1, answer
+    first, last = answer.output.splitlines()
+    assert "not learned with 0 of 3 seeds" in first
+    assert last.startswith("1 of 1 tasks are not learned.")
+    assert suspect in last
+
+
+def test_an_agent_of_numbers_is_given_numbers(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = checked(tuner, monkeypatch, {"reward"}, "ddpg")
+    assert (answer.status, answer.errors) == (0, ""), answer
+    assert "learned in " in answer.output
+
+
+def test_a_function_is_refused(tuner: CommandLine) -> None:
+    assert "tuner check is for agents" in tuner.refused("check", "synthetic")
