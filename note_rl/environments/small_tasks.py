@@ -12,7 +12,9 @@ from gymnasium import spaces
 
 from note_rl.types import Array
 
-ID: Final = "note-rl/SmallTask-v0"
+NAME: Final = "note-rl/SmallTask-v0"
+ID: Final = f"note_rl.environments.small_tasks:{NAME}"
+"""As an environment is typed: a worker process imports the module for it."""
 STAY_REWARD: Final = 0.5
 LEAVE_REWARD: Final = 2.5
 TIME_LIMIT: Final = 3
@@ -89,4 +91,4 @@ class SmallTask(gymnasium.Env[Array, Any]):
 
 KINDS: Final = ("reward", "observation", "noise", "next_step", "delay", "time_limit")
 
-gymnasium.register(ID, entry_point="note_rl.environments.small_tasks:SmallTask")
+gymnasium.register(NAME, entry_point="note_rl.environments.small_tasks:SmallTask")

@@ -11,7 +11,7 @@ from note_rl.errors.wording import as_setting, out_of_range, within
 from note_rl.settings.adaptive_rules import LAWS, RULES, WINDOW
 from note_rl.settings.signals import RegisteredSignal, described, find
 from note_rl.support import near_names
-from note_rl.support.setting_fields import check_fields, documented, given, named, setting
+from note_rl.support.setting_fields import check_fields, documented, fields_of, given, named, setting
 from note_rl.support.value_kinds import POSITIVE, SHARE_ABOVE_0, Count, Number
 
 MODES = ("off", "advise", "control")
@@ -157,6 +157,7 @@ class Adaptive:
         if str(self.mode) == "False":  # what YAML makes of a bare off
             object.__setattr__(self, "mode", "off")
         _one_of("mode", self.mode, MODES)
+        _refuse_none(self)
         check_fields(self)
         for name in ("parameters", "targets", "schedule"):
             if not isinstance(getattr(self, name), Mapping):
@@ -280,6 +281,12 @@ def of_manual(arguments: Mapping[str, Any], method: str) -> dict[str, Adapt]:
             if isinstance(signal, str):
                 find(signal)  # refuses unknown names, though the method has a signal of its own
     return adapted
+
+
+def _refuse_none(settings: Adaptive) -> None:
+    for one in fields_of(type(settings)):
+        if one.kind is not None and getattr(settings, one.name) is None:
+            one.kind(named(type(settings), one.name), None)
 
 
 def _check_schedule(name: str, steps: Any) -> None:

@@ -45,7 +45,7 @@ COMMANDS = {
         ),
         Command(
             "check",
-            "does an agent learn what it must",
+            "train an agent on tasks that test its parts",
             "check",
             positional="agent",
             class_key="agent._target_",

@@ -1,5 +1,7 @@
 """`tuner check`: which part of an agent does not learn?"""
 
+import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -21,10 +23,12 @@ _FAILED: Final = 1
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Trains on each task, says how it went, and where to look; the exit status is 1 where a task was not learned."""
-    del folder, overrides
+    del folder
+    if typed := next((word for word in overrides if re.match(r"[+~]*env(\.id|\.kwargs[.\w]*)?(=|$)", word)), None):
+        raise UserError(f"{typed}: tuner check has environments of its own: leave it out")
     resolved = run_config_of(resolve(config))
     if is_function(resolved):
-        raise UserError("a function learns by itself: tuner check is for agents")
+        raise UserError("there is no agent in a function that could be checked: name an agent, as in tuner check dqn")
     console = PlainConsole()
     width = max(len(task.asks) for task in TASKS)
 
@@ -37,11 +41,11 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         console.print(f"{escape(answer.task.asks):<{width}}  {_outcome(answer)}", highlight=False, soft_wrap=True)
         failed += [] if answer.passed else [answer.task]
     if not failed:
-        console.print(f"all {len(TASKS)} are learned", highlight=False)
+        console.print(f"all {len(TASKS)} tasks are learned", highlight=False)
         return 0
     console.print(
-        f"{len(failed)} of {len(TASKS)} tasks are not learned. Each needs what those above it need, so begin with the "
-        f"first of them. Look at {failed[0].suspects}.",
+        f"{len(failed)} of {len(TASKS)} tasks are not learned. A task needs the parts of the tasks above it and one "
+        f"more: begin with the first one that is not learned. Look at {failed[0].suspects}.",
         highlight=False,
         soft_wrap=True,
     )
@@ -52,7 +56,8 @@ def _outcome(answer: Answer) -> str:
     task, attempts = answer.task, answer.attempts
     if answer.passed and len(attempts) == 1:
         return f"learned in {attempts[0].num_env_steps:,} steps"
-    shown = ", ".join(format_number(attempt.mean_return) for attempt in attempts)
+    returns = [attempt.mean_return for attempt in attempts]
+    shown = ", ".join("no finite loss" if math.isnan(one) else format_number(one) for one in returns)
     seeds = f"{answer.num_learned} of {counted(len(attempts), 'seed')}"
     wanted = f"{format_number(task.low)} to {format_number(task.high)}"
     return f"{'learned' if answer.passed else 'not learned'} with {seeds} (mean returns {shown}; {wanted} is right)"

@@ -1,10 +1,10 @@
 """What a search begins with that another study has found: `warm_start=study:NAME`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeGuard
 
 from tuner.config.paths import get_path
 from tuner.errors import UserError
@@ -27,7 +27,7 @@ the winner was 0.72 to 1.02 of that without them (mean 0.84); with two 0.73 to 0
 def starts_of(definition: StudyDefinition, url: str, name: str) -> dict[str, JsonDict]:
     """The best configurations of an earlier study, in the config of this one, by what they are called.
 
-    Values of what is not searched here are left aside; those outside of a range here are moved to its nearest end.
+    Values of what is not searched here are left aside; those beyond a range here are moved to its nearest end.
 
     Args:
         definition: Of this study, without them.
@@ -39,7 +39,7 @@ def starts_of(definition: StudyDefinition, url: str, name: str) -> dict[str, Jso
     """
     typed = f"warm_start={EARLIER_STUDY}{name}"
     if name == definition.name:
-        raise UserError(f"{typed} is this very study: name an earlier one")
+        raise UserError(f"{typed} is the study that begins here: name an earlier one")
     check_url(url)
     if not has_studies(url):
         raise UserError(f"{typed}: there is no study in this storage yet")
@@ -75,12 +75,17 @@ def _values_of_best(summary: StudySummary) -> Iterator[Mapping[str, Scalar]]:
 
 
 def _fitting(definition: StudyDefinition, values: Mapping[str, Scalar]) -> JsonDict:
-    """The config with these values; where one has no place in the space, with the nearest end of its range."""
+    """The config with these values; where one has no place in the space, with another one.
+
+    Beyond an end of a range that is this end; of a value that lies between those of a grid, or is no choice here, the
+    default.
+    """
     space, config = definition.space, definition.config
     for parameter in sorted(space.parameters, key=lambda one: bool(one.rests_on)):  # parts of a whole behind that
-        wished = values.get(parameter.path, get_path(config, parameter.path))
-        ends = [parameter.value(end, config) for end in parameter.ends]
-        for value in (wished, *sorted(ends, key=lambda end: _distance(end, wished))):
+        default = get_path(config, parameter.path)
+        wished = values.get(parameter.path, default)
+        ends = sorted((parameter.value(end, config) for end in parameter.ends), key=lambda end: _distance(end, wished))
+        for value in (wished, *(ends[:1] if _is_beyond(wished, ends) else ()), default, *ends):
             tried = space.apply(config, {parameter.path: value})
             with suppress(ValueError):
                 parameter.drawn(tried)
@@ -89,6 +94,15 @@ def _fitting(definition: StudyDefinition, values: Mapping[str, Scalar]) -> JsonD
     return config
 
 
+def _is_beyond(value: object, ends: Sequence[object]) -> bool:
+    numbers = [end for end in ends if _is_number(end)]
+    return _is_number(value) and bool(numbers) and not min(numbers) <= value <= max(numbers)
+
+
 def _distance(one: object, other: object) -> float:
-    """Between two values of a range; choices are all alike."""
-    return abs(one - other) if isinstance(one, int | float) and isinstance(other, int | float) else 0.0
+    """Between two numbers; other values are all alike."""
+    return abs(one - other) if _is_number(one) and _is_number(other) else 0.0
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -224,7 +224,7 @@ def _begun(url: str, name: str) -> JsonDict | None:
         return None
     with StudyStore(url) as store:
         study = store.find(name)
-    return None if study is None else dict(study.user_attrs.get(DEFINITION, {}))
+        return None if study is None else study.user_attrs.get(DEFINITION)  # of one that died at its birth: nothing
 
 
 def _of_features(resolved: JsonDict) -> dict[str, JsonDict]:

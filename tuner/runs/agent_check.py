@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from note_rl.environments.small_tasks import ID, STAY_REWARD, TIME_LIMIT
-from note_rl.errors import NoteRLError
+from note_rl.errors import DivergedError, EnvironmentMismatchError
 from note_rl.training.callbacks import Callback, Logs
 from tuner.config.composition import RunConfig
 from tuner.config.vocabulary import speaking_of_settings
-from tuner.errors import UserError
 from tuner.runs.build import build_run
 from tuner.runs.run_threads import few_threads
 from tuner.trial.messages import JsonDict
@@ -51,7 +50,7 @@ class Attempt:
     """What one seed came to.
 
     Attributes:
-        mean_return: Of the last evaluation.
+        mean_return: Of the last evaluation; nan: the loss became infinite or not a number.
         num_env_steps: Done by then.
         learned: Whether the last evaluations are those of somebody who has learned the task.
     """
@@ -83,7 +82,7 @@ TASKS: Final = (
         "the same, with noise in rewards and observations",
         0.85,
         1.5,
-        "the learning rate, the batch size, and whether one sample stands where a mean should",
+        "the learning rate, the batch size, and losses of one sample in place of a mean",
     ),
     Task(
         "next_step",
@@ -97,11 +96,11 @@ TASKS: Final = (
         "six steps: the first action decides the last reward",
         0.9,
         1.0,
-        "how far value comes back: the discount, returns of several steps, how often target networks are updated",
+        "how far back a reward is passed on: the discount, returns of several steps, updates of target networks",
     ),
     Task(
         "time_limit",
-        "a time limit is no end: staying is worth more than leaving",
+        "a time limit: to stay is worth more, as the limit is no end",
         _STAYS - 0.05,
         _STAYS + 0.05,
         "episodes that are cut off: done must be 1 only where the task itself has ended; a discount below 0.9",
@@ -153,18 +152,18 @@ def check_agent(config: JsonDict, before: Callable[[Task], None] = lambda task: 
 
 
 def _acts_with_numbers(config: JsonDict) -> bool:
-    """Whether the agent takes actions that are numbers; one that takes both is asked for two actions."""
-    refusals: list[UserError | NoteRLError] = []
+    """Whether the agent takes actions that are numbers; one that takes both is given a choice of actions."""
+    refusals: list[Exception] = []
     for continuous in (False, True):
         run = _run_config(config, TASKS[0], continuous, int(config["seed"]))
         try:
             with few_threads(run.backend), speaking_of_settings():
                 build_run(run).try_out()
-        except (UserError, NoteRLError) as refusal:
+        except Exception as refusal:  # noqa: BLE001 - an agent of the user's own may fail in any way on the other kind
             refusals.append(refusal)
         else:
             return continuous
-    raise refusals[0]
+    raise next((one for one in refusals if not isinstance(one, EnvironmentMismatchError)), refusals[0])
 
 
 def _run_config(config: JsonDict, task: Task, continuous: bool, seed: int) -> RunConfig:
@@ -178,13 +177,16 @@ def _attempt(config: JsonDict, task: Task, continuous: bool, seed: int) -> Attem
     with few_threads(run_config.backend), speaking_of_settings():
         run = build_run(run_config)
         looks = _Looks(task, training.total_steps, seed)
-        run.agent.train(
-            optimizer=run.optimizer,
-            total_steps=training.total_steps,
-            callbacks=[looks],
-            jit_compile=training.jit_compile,
-            p=0,
-        )
+        try:
+            run.agent.train(
+                optimizer=run.optimizer,
+                total_steps=training.total_steps,
+                callbacks=[looks],
+                jit_compile=training.jit_compile,
+                p=0,
+            )
+        except DivergedError:
+            return Attempt(float("nan"), run.agent.num_env_steps, False)
     return Attempt(looks.last, run.agent.num_env_steps, looks.in_a_row >= IN_A_ROW)
 
 

@@ -38,7 +38,7 @@ def test_a_sound_agent_learns_and_nothing_is_written(tuner: CommandLine, monkeyp
     first, second, last = answer.output.splitlines()
     assert "learned in " in first
     assert "learned in " in second
-    assert last == "all 2 are learned"
+    assert last == "all 2 tasks are learned"
     assert [path.name for path in tuner.folder.iterdir() if path.name != "__pycache__"] == ["broken.py"]
 
 
@@ -62,6 +62,18 @@ def test_a_broken_part_is_named(
     assert suspect in last
 
 
+def test_a_loss_that_is_not_finite_is_a_task_that_is_not_learned(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = checked(tuner, monkeypatch, {"reward"}, "dqn", "optimizer=sgd", "optimizer.learning_rate=1e20")
+    assert (answer.status, answer.errors) == (1, ""), answer
+    assert "mean returns no finite loss, no finite loss, no finite loss;" in answer.output
+
+
+def test_an_environment_of_its_own_is_refused(tuner: CommandLine) -> None:
+    assert "env=acrobot: tuner check has environments of its own" in tuner.refused("check", "dqn", "env=acrobot")
+
+
 def test_an_agent_of_numbers_is_given_numbers(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = checked(tuner, monkeypatch, {"reward"}, "ddpg")
     assert (answer.status, answer.errors) == (0, ""), answer
@@ -69,4 +81,4 @@ def test_an_agent_of_numbers_is_given_numbers(tuner: CommandLine, monkeypatch: p
 
 
 def test_a_function_is_refused(tuner: CommandLine) -> None:
-    assert "tuner check is for agents" in tuner.refused("check", "synthetic")
+    assert "name an agent, as in tuner check dqn" in tuner.refused("check", "synthetic")

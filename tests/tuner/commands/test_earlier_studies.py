@@ -49,6 +49,15 @@ def test_values_outside_of_a_range_are_moved_to_its_nearest_end(tuner: CommandLi
         assert "policy.eps" not in now
 
 
+def test_between_the_values_of_a_grid_the_default_is_taken(tuner: CommandLine) -> None:
+    tune(tuner, "agent=dqn")
+    grid = ("~space.agent.gamma", "+space.agent.gamma={choices: [0.9, 0.99, 0.9999]}")
+    tune(tuner, "agent=dqn", *LATER, "warm_start=study:mine", *grid)
+    tried = points_of("later")[:4]
+    assert [point[GAMMA] for point in tried] == [0.99] * 4
+    assert [point[RATE] for point in tried] == [point[RATE] for point in best_of("mine")[:4]]
+
+
 def test_a_study_goes_on_when_the_earlier_one_is_gone_or_has_grown(tuner: CommandLine) -> None:
     tune(tuner, "agent=dqn")
     tune(tuner, "agent=dqn", *LATER, "warm_start=study:mine")
@@ -73,5 +82,5 @@ def test_what_cannot_be_started_with_is_refused(tuner: CommandLine) -> None:
     )
     tune(tuner, "agent=dqn")
     assert "there is no study min; did you mean mine?" in refused("agent=dqn", "warm_start=study:min")
-    assert "warm_start=study:later is this very study" in refused("agent=dqn", "warm_start=study:later")
+    assert "warm_start=study:later is the study that begins here" in refused("agent=dqn", "warm_start=study:later")
     assert "searched dqn, and ppo is searched" in refused("agent=ppo", "warm_start=study:mine")

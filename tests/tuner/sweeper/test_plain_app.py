@@ -255,7 +255,6 @@ def test_a_grid_without_a_pruner_runs_whole_and_goes_on_after_ctrl_c(tmp_path: P
     check_grid(app, 10, 11)
 
 
-@pytest.mark.slow  # in processes of their own; the one above stops in the same way
 def test_a_grid_of_processes_goes_on_after_ctrl_c_and_kill_9(tmp_path: Path) -> None:
     app, sweep = App(tmp_path), (*GRID, "x=range(10,15)", "seconds=0.4")
     for number, status in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):

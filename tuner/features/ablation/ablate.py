@@ -189,8 +189,8 @@ def _definition(result: StudyResult, trust: tuple[str, ...]) -> StudyDefinition:
     return replace(definition, name=summary.name)
 
 
-_NOT_OF_THE_STUDY = ("hydra", "storage", "tracker", "executor", "progress")
-"""Where a study was kept and run, and how it was shown: that of an ablation is typed for it."""
+_NOT_OF_THE_STUDY = ("hydra", "storage", "tracker", "executor", "progress", "warm_start")
+"""Where a study was kept and run, how it was shown and what it began with: that of an ablation is typed for it."""
 
 
 def _as_composed(definition: StudyDefinition, winner: Winner) -> Winner:

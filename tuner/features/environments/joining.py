@@ -14,7 +14,7 @@ from tuner.checking.env_names import GROUP
 from tuner.checking.section_types import StudyConfig
 from tuner.commands.preflight import check_command
 from tuner.commands.study_from_config import define, joined
-from tuner.config.composition import REFERENCE
+from tuner.config.composition import REFERENCE, run_config_of
 from tuner.config.paths import get_path
 from tuner.errors import UserError
 from tuner.features.environments.scales import ScoreScale, check_scale
@@ -22,7 +22,7 @@ from tuner.features.environments.typed import SETTING, as_typed, in_environment
 from tuner.results.objective import METRICS, TargetMetric, make_metric
 from tuner.results.protocol import DEFAULT_BASELINE, StudySettings
 from tuner.runs.config_checks import resolve
-from tuner.runs.functions import is_function
+from tuner.runs.functions import function_name, is_function
 from tuner.study import StudyDefinition
 from tuner.study.definition import StudyEnvironment, judged_part
 from tuner.study.features import check_definition
@@ -47,12 +47,14 @@ def define_in_all(config: DictConfig, overrides: Sequence[str], config_dir: str 
     _check_names(names, StudyConfig(**resolve(config)["study"]))
     _refuse_for_all(overrides)
     _refuse_baselines(overrides)
+    study = _name_of(config, names)
     alone: dict[str, StudyDefinition] = {}
     environments = []
     for name in names:
         typed = in_environment(overrides, name)
         try:
             own = check_command("tune", typed, config_dir, multirun=True).config  # of a sweep, the first study
+            OmegaConf.update(own, "study.name", study)  # what the storage has of it is that of all of them
             alone[name] = define(own, typed, config_dir)
         except (UserError, NoteRLError) as error:
             raise UserError(f"in {GROUP}={name}: {error}") from error
@@ -60,10 +62,8 @@ def define_in_all(config: DictConfig, overrides: Sequence[str], config_dir: str 
         environments.append(StudyEnvironment(name, alone[name].config, good, random, alone[name].configure))
     first = alone[names[0]]
     _check_together(alone)
-    world = [_short_name(names), *([] if is_function(first.config) else [first.backend])]
     found = replace(
         first,
-        name=config.study.name or joined(first.agent, *world, config.study.size, config.seed),
         environments=tuple(environments),
         settings=replace(first.settings, baselines=()),  # each known configuration is one of a single environment
         known={},
@@ -71,6 +71,15 @@ def define_in_all(config: DictConfig, overrides: Sequence[str], config_dir: str 
     )
     check_definition(found)
     return found
+
+
+def _name_of(config: DictConfig, names: Sequence[str]) -> str:
+    """The name of the study: that which is typed, or one of agent, environments, framework and size."""
+    if config.study.name is not None:
+        return str(config.study.name)
+    run = run_config_of(resolve(config))
+    world = [_short_name(names), *([] if is_function(run) else [run["backend"]["name"]])]
+    return joined(function_name(run).lower(), *world, config.study.size, config.seed)
 
 
 def _check_names(names: Sequence[str], settings: StudySettings) -> None:

@@ -42,6 +42,17 @@ def mine(tuner: CommandLine) -> CommandLine:
     return tuner
 
 
+def test_a_study_without_a_name_goes_on_as_itself_and_not_as_one_of_its_environments(mine: CommandLine) -> None:
+    unnamed = tuple(word for word in FUNCTION if not word.startswith("study.name="))
+    assert mine("tune", *unnamed, "env=left", "study.decision=model").status == 0
+    assert mine("tune", *unnamed, "env=[left,right]", "study.decision=confirmed").status == 0
+    again = mine("tune", *unnamed, "env=[left,right]")
+    assert (again.status, again.errors) == (0, "")
+    assert "nothing was left to run" in again.output
+    single = mine("tune", *unnamed, "env=left")
+    assert "nothing was left to run" in single.output
+
+
 def test_a_function_is_tuned_for_all(mine: CommandLine) -> None:
     """Scores left 1, 0.6, 0.1; right 0.125, 0.625, 1: means 0.5625, 0.6125, 0.55. Alone, 0 and 0.9 would win."""
     answer = mine("tune", *FUNCTION, "env=[left,right]")
