@@ -211,7 +211,8 @@ class Adaptive:
         signals = self.signals_of(how)
         if how.law == "kl_step" and signals and not any(signal.stands_for_kl for signal in signals):
             names = ", ".join(signal.name for signal in signals)
-            raise SettingsError(f"{name}: law=kl_step goes by a KL divergence, which {names} cannot be read as; add kl")
+            rule = "{} goes by a KL divergence, which {} cannot be read as; add kl"
+            raise SettingsError(within("parameters", name, rule, given(how, "law"), names))
         goes_by_the_pool = name in ("alpha", WINDOW) or how.law in ("cap", "solve")
         is_capped = name == "batch_size" and how.law is None  # by the effective sample size
         if not (signals or goes_by_the_pool or is_capped):

@@ -115,7 +115,8 @@ def composed(
     pair: str, size: str, overrides: tuple[str, ...] = ()
 ) -> tuple[StudyDefinition, SamplerFactory, BasePruner]:
     """The study that is typed so, its sampler and its pruner."""
-    typed = [f"study={size}", "study.baselines=default", *PAIRS[pair], "tracker=jsonl", *overrides]
+    typed = [f"study={size}", "study.baselines=default", *PAIRS[pair], "tracker=jsonl"]
+    typed += ["study.decision=confirmed", *overrides]  # the rows were chosen and recorded with race and confirmation
     config = compose(config_loader(), "tune", typed)
     return bare(define(config, typed)), *search_parts(resolve(config))
 
@@ -250,7 +251,7 @@ STUDIES: dict[str, tuple[str, ...]] = {
     "decision=model": ("study.decision=model",),
     "5 candidates on 3 seeds": ("study.num_race=8", "study.num_candidates=5", "study.num_select_seeds=3"),
 }  # fmt: skip
-"""Whole studies with all their stages, by what is typed."""
+"""Whole studies with all their stages, by what is typed behind `study.decision=confirmed`."""
 
 PLAIN = {
     "best of n: tpe, one seed": Plain(_TPE),
