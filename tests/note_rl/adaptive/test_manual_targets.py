@@ -10,6 +10,7 @@ from note_rl.adaptive import ess
 from note_rl.adaptive.window import beyond_effective
 from note_rl.errors import SettingsError
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
+from note_rl.seeding import seed_everything
 from note_rl.training.callbacks import LambdaCallback
 from tests.note_rl.adaptive.test_manual_adjusters import corridor, prioritized_ppo
 from tests.note_rl.frameworks import Framework, frameworks
@@ -18,6 +19,7 @@ BOUNDS = {"min": 16, "max": 256, "align": 8}
 
 
 def prioritized_dqn(framework: Framework, **options: Any) -> Any:
+    seed_everything(0)  # weights, too: how errors differ depends on them
     agent = framework.agents.DQN(hidden_size=(8,), env=corridor, tau=0.1)
     arguments = {"pool_size": 500, "batch": 32, "train_freq": 16, "num_updates": 2, "update_batches": 4, **options}
     agent.set(policy=EpsGreedyQPolicy(0.3), PR=True, seed=0, **arguments)
