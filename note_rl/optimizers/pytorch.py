@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from note_rl.learners.base import parameter_groups
+from note_rl.learners.pytorch.torch_internals import compiler_left_out
 from note_rl.optimizers import AdamSettings, AdamWSettings, RMSpropSettings, SGDSettings
 from note_rl.settings.field_arguments import taking
 
@@ -20,6 +21,7 @@ def _betas(beta1: float, beta2: float) -> tuple[float, float]:
 
 
 @taking(AdamSettings)
+@compiler_left_out()
 def adam(parameters: Sequence[Any], settings: AdamSettings) -> torch.optim.Optimizer:
     """Adam (Kingma & Ba 2015); weight decay is added to the gradient. The fused kernel: one call for all tensors."""
     return torch.optim.Adam(
@@ -33,6 +35,7 @@ def adam(parameters: Sequence[Any], settings: AdamSettings) -> torch.optim.Optim
 
 
 @taking(AdamWSettings)
+@compiler_left_out()
 def adamw(parameters: Sequence[Any], settings: AdamWSettings) -> torch.optim.Optimizer:
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019)."""
     return torch.optim.AdamW(
@@ -46,6 +49,7 @@ def adamw(parameters: Sequence[Any], settings: AdamWSettings) -> torch.optim.Opt
 
 
 @taking(RMSpropSettings)
+@compiler_left_out()
 def rmsprop(parameters: Sequence[Any], settings: RMSpropSettings) -> torch.optim.Optimizer:
     """RMSprop (Tieleman & Hinton 2012), all tensors in a few calls: the same numbers in two thirds of the time."""
     return torch.optim.RMSprop(
@@ -60,6 +64,7 @@ def rmsprop(parameters: Sequence[Any], settings: RMSpropSettings) -> torch.optim
 
 
 @taking(SGDSettings)
+@compiler_left_out()
 def sgd(parameters: Sequence[Any], settings: SGDSettings) -> torch.optim.Optimizer:
     """Stochastic gradient descent, with momentum if asked."""
     return torch.optim.SGD(

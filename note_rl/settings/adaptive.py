@@ -216,7 +216,7 @@ class Adaptive:
         goes_by_the_pool = name in ("alpha", WINDOW) or how.law in ("cap", "solve")
         is_capped = name == "batch_size" and how.law is None  # by the effective sample size
         if not (signals or goes_by_the_pool or is_capped):
-            raise SettingsError(f"{name} is to be adapted, but by which signals? {described()}")
+            raise SettingsError(within("parameters", name, "give it signals to go by. {}", described()))
 
     def _check_batch_signals(self) -> None:
         """Refuses that learning rate and batch size chase a signal which both of them change."""
@@ -247,7 +247,7 @@ def adapt(name: str, arguments: Mapping[str, Any]) -> Adapt:
     _one_of("parameters", name, (*RULES, WINDOW))
     known = [argument.name for argument in fields(Adapt)]
     if not isinstance(arguments, Mapping):
-        raise SettingsError(f"{name} must be given as {{min: ..., max: ..., gain: ...}}, got {arguments!r}")
+        raise SettingsError(within("parameters", name, "{} is no dict of min, max, gain, ...", repr(arguments)))
     for key in arguments:
         if key not in known:
             raise SettingsError(within("parameters", name, _unknown(key, known)))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from note_rl.learners.pytorch.adam import Adam, is_plain_adam
-from note_rl.learners.pytorch.torch_internals import foreach_mul, foreach_norm
+from note_rl.learners.pytorch.torch_internals import foreach_mul, foreach_norm, take_step
 
 Direction = tuple[tuple[int, ...], list[Tensor]]
 """Which parameters have a gradient, by their position, and these gradients."""
@@ -84,7 +84,7 @@ class Stepper:
     def _follow_by_torch(self, kept: tuple[int, ...], gradients: list[Tensor]) -> None:
         for index, gradient in zip(kept, gradients, strict=True):
             self.parameters[index].grad = gradient
-        self.optimizer.step()
+        take_step(self.optimizer)
         for parameter in self.parameters:
             parameter.grad = None
 

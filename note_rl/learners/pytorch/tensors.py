@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from note_rl.learners.pytorch.torch_internals import foreach_add_
+from note_rl.learners.pytorch.torch_internals import compiler_left_out, foreach_add_
 from note_rl.types import Array, FloatArray
 
 _RANDOM = "random/torch"
@@ -41,7 +41,7 @@ def _named_tensors_in(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
 
 def optimizer_slots(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor]]:
     """Yields what the optimizer remembers of each parameter."""
-    for index, slots in optimizer.state_dict()["state"].items():
+    for index, slots in _state_dict(optimizer)["state"].items():
         for name, value in slots.items():
             yield f"{index}/{name}", torch.as_tensor(value)
 
@@ -53,7 +53,13 @@ def load_slots(optimizer: torch.optim.Optimizer, state: Mapping[str, Array], pre
         if name.startswith(prefix):
             index, _, slot = name.removeprefix(prefix).partition("/")
             slots.setdefault(int(index), {})[slot] = torch.from_numpy(np.array(values))
-    optimizer.load_state_dict({"state": slots, "param_groups": optimizer.state_dict()["param_groups"]})
+    with compiler_left_out():
+        optimizer.load_state_dict({"state": slots, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _state_dict(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    with compiler_left_out():
+        return optimizer.state_dict()
 
 
 def random_state(device: torch.device) -> dict[str, Array]:

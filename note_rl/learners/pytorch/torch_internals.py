@@ -4,6 +4,8 @@ Each says what it does and why there is no public way. `tests/note_rl/learners/t
 for each name, which says what breaks without it; `step_graph/test_compiler.py` there has those that compile.
 """
 
+import inspect
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -71,6 +73,44 @@ def has_step_hooks(optimizer: torch.optim.Optimizer) -> bool:
         or optimizers._global_optimizer_pre_hooks
         or optimizers._global_optimizer_post_hooks
     )
+
+
+_COMPILER: Final = "torch._dynamo"
+_LEFT_ALONE: Final = "__dynamo_disable"  # by this attribute of a method torch finds what to call in its place
+
+
+@contextmanager
+def compiler_left_out() -> Iterator[None]:
+    """Within it, methods of optimizers do not import torch's compiler, which takes 2 s at the first call.
+
+    Four of them import it only to be left alone by it, when a program that calls them is compiled.
+    """
+    kind = torch.optim.Optimizer
+    methods: list[Any] = [kind.add_param_group, kind.state_dict, kind.load_state_dict, kind.zero_grad]
+    bare = [method for method in map(inspect.unwrap, methods) if not hasattr(method, _LEFT_ALONE)]
+    if _COMPILER in sys.modules:
+        bare = []
+    for method in bare:
+        setattr(method, _LEFT_ALONE, method)
+    try:
+        yield
+    finally:
+        for method in bare:
+            delattr(method, _LEFT_ALONE)
+
+
+def take_step(optimizer: torch.optim.Optimizer) -> None:
+    """`optimizer.step()`, without the import of torch's compiler where nobody needs it; see `compiler_left_out`.
+
+    Somebody may need it where the class is not torch's own, somebody listens to steps, or steps are differentiable.
+    """
+    kind = type(optimizer)
+    own = kind.__module__.startswith("torch.optim.") and "step" not in vars(optimizer)
+    if _COMPILER in sys.modules or not own or has_step_hooks(optimizer) or optimizer.defaults.get("differentiable"):
+        optimizer.step()
+        return
+    with torch.no_grad():
+        inspect.unwrap(kind.step)(optimizer)
 
 
 def base_of(tensor: Tensor) -> Tensor | None:

@@ -208,7 +208,8 @@ def test_state_survives_a_checkpoint() -> None:
     [
         ({"parameters": {"learning_rat": {}}}, "did you mean learning_rate"),
         ({"parameters": {"clip": {"ratee": 1}}}, "clip: there is no 'ratee'; did you mean rate"),
-        ({"parameters": {"clip": {}}}, "clip is to be adapted, but by which signals"),
+        ({"parameters": {"clip": {}}}, "clip: give it signals to go by"),
+        ({"parameters": {"clip": 3}}, "clip: 3 is no dict of min, max, gain"),
         ({"signals": ["kll"]}, "did you mean kl"),
         ({"mode": "on"}, "known are off, advise, control"),
         ({"gain": -1}, "gain must be at least 0"),

@@ -156,7 +156,10 @@ def test_what_a_signal_needs_is_refused_before_the_first_step() -> None:
             {"signals": [Crowding()], "parameters": {"learning_rate": {}, "batch_size": {}}},
             "learning_rate and batch_size both go by crowding",
         ),
-        ({"parameters": {"clip": {}}}, "by which signals.*kl: KL divergence of.*pool_fill: share of the replay pool"),
+        (
+            {"parameters": {"clip": {}}},
+            "give it signals to go by.*kl: KL divergence of.*pool_fill: share of the replay pool",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused(told: dict[str, Any], words: str) -> None:

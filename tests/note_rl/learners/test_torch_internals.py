@@ -3,6 +3,9 @@
 Those that compile are in step_graph/test_compiler.py, as compiling once takes some seconds.
 """
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -104,6 +107,59 @@ def test_hooks_of_an_optimizer(register):
     finally:
         handle.remove()
     assert not internals.has_step_hooks(optimizer)
+
+
+def test_the_compiler_is_left_out():
+    """Optimizer.step.__wrapped__, __dynamo_disable: without them, a first evaluation comes 2 s later."""
+    program = """
+import sys, torch
+from note_rl.learners.pytorch import torch_internals as internals
+from note_rl.learners.pytorch.tensors import load_slots, optimizer_slots
+from note_rl.optimizers import pytorch as optimizers
+for make in (optimizers.adam, optimizers.adamw, optimizers.rmsprop, optimizers.sgd):
+    parameter = torch.tensor([1.0], requires_grad=True)
+    optimizer = make([parameter], learning_rate=0.5)
+    parameter.grad = torch.tensor([2.0])
+    internals.take_step(optimizer)
+    assert parameter.item() < 1.0, make
+    load_slots(optimizer, {f"a/{name}": slot.numpy() for name, slot in optimizer_slots(optimizer)}, "a/")
+assert "torch._dynamo" not in sys.modules
+torch.optim.SGD([parameter])
+assert "torch._dynamo" in sys.modules, "PyTorch no longer imports its compiler: compiler_left_out can go"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.SGD])
+def test_a_step_without_the_compiler_is_the_same(kind, monkeypatch):
+    def after_two(step):
+        parameter = torch.tensor([1.0, -2.0], requires_grad=True)
+        optimizer = kind([parameter], lr=0.1, weight_decay=0.1)
+        for gradient in ([0.5, 0.25], [-1.0, 3.0]):
+            parameter.grad = torch.tensor(gradient)
+            step(optimizer)
+        return parameter.tolist()
+
+    expected = after_two(lambda optimizer: optimizer.step())
+    monkeypatch.setattr(internals, "_COMPILER", "not imported")
+    assert after_two(internals.take_step) == expected
+
+
+def test_a_step_that_somebody_else_takes_or_watches_is_theirs(monkeypatch):
+    class Doubling(torch.optim.SGD):
+        def step(self, closure=None):
+            super().step(closure)
+            super().step(closure)
+
+    parameter = torch.tensor([1.0], requires_grad=True)
+    parameter.grad = torch.tensor([1.0])
+    doubling, watched = Doubling([parameter], lr=0.25), torch.optim.SGD([parameter], lr=0.25)
+    seen = []
+    watched.register_step_post_hook(lambda *_: seen.append(parameter.item()))
+    monkeypatch.setattr(internals, "_COMPILER", "not imported")
+    internals.take_step(doubling)
+    internals.take_step(watched)
+    assert seen == [0.25]
 
 
 def test_base_of_a_view():
