@@ -39,7 +39,7 @@ def override_words(values: Mapping[str, Scalar]) -> tuple[str, ...]:
 def format_alike(values: Sequence[float], signed: bool = False) -> list[str]:
     """Numbers of one measurement, as a mean and the ends of its interval, with the same decimals.
 
-    What they span has two significant digits, as further ones are chance: 9.30, 9.27 and 9.40; -135, -144 and -121.
+    What they span has two significant digits, as further ones are chance: 9.30, 9.27 and 9.40; -1,140 and -1,270.
 
     Args:
         values: At least one.
@@ -48,7 +48,7 @@ def format_alike(values: Sequence[float], signed: bool = False) -> list[str]:
     span = max(values) - min(values)
     if not _LEAST_SPAN < span < math.inf:
         return [format_signed(value) if signed else format_number(value) for value in values]
-    decimals = max(0, 1 - math.floor(math.log10(span)))
+    decimals = 1 - math.floor(math.log10(span))
     return [_with_decimals(value, decimals, "+" if signed else "") for value in values]
 
 
@@ -57,7 +57,8 @@ _LEAST_SPAN = 1e-4
 
 def _with_decimals(value: float, decimals: int, sign: str) -> str:
     rounded = round(value, decimals)
-    return f"{rounded:{sign},.{decimals}f}" if rounded else f"{0:.{decimals}f}"  # without a sign
+    shown = max(0, decimals)
+    return f"{rounded:{sign},.{shown}f}" if rounded else f"{0:.{shown}f}"  # without a sign
 
 
 def format_value(value: Scalar) -> str:

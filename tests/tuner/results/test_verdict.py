@@ -56,9 +56,9 @@ def test_a_clear_winner() -> None:
     assert result.optimism == pytest.approx(499.0 - result.winner.iqm)
     assert result.sentence.startswith(
         "Trial 3 (learning_rate 0.0006, gamma 0.98): test IQM 495 [480, 500] on 5 fresh seeds, "
-        "against 197 [150, 300] for the default configuration. "
+        "against 200 [150, 300] for the default configuration. "
     )
-    assert "It is better: difference +298 [+195, +350]" in result.sentence
+    assert "It is better: difference +300 [+200, +350]" in result.sentence
     assert result.details[0] == (
         "Selection optimism +4: it scored 499 on the 2 seeds it was chosen by, and scores 495 on fresh ones."
     )
