@@ -30,7 +30,7 @@ from note_rl.support.precision import OTHER_BOUNDS, are_finite
 _EXTRAS = {"gymnasium_robotics": "robotics", "mpe2": "marl", "ale_py": "atari", "cv2": "atari", "minatar": "minatar"}
 """Of this project, which bring packages of environments."""
 
-_EXTRAS_OF_GYMNASIUM = {"gymnasium.envs.box2d": "box2d", "gymnasium.envs.mujoco": "robotics"}
+_EXTRAS_OF_GYMNASIUM = {"gymnasium.envs.box2d": "box2d", "gymnasium.envs.mujoco": "mujoco"}
 """By the package of Gymnasium that an environment is in."""
 
 MakeEnv = Callable[[], Env]

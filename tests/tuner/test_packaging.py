@@ -45,6 +45,7 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
         "video",
         "marl",
         "box2d",
+        "mujoco",
         "robotics",
         "envpool",
         "export",

@@ -200,7 +200,7 @@ def test_a_new_environment_that_does_not_fit_is_refused():
     ("env_id", "remedy"),
     [
         ("LunarLander-v3", r"its packages are missing: pip install 'note-rl\[box2d\]'"),
-        ("HalfCheetah-v5", r"its packages are missing: pip install 'note-rl\[robotics\]'"),
+        ("HalfCheetah-v5", r"its packages are missing: pip install 'note-rl\[mujoco\]'"),
         ("CartPole-v1", "nothing to draw with"),
     ],
 )
