@@ -83,12 +83,10 @@ class AnnealedNoise(NoiseProcess):
 
     def __init__(self, mu: float, sigma: float, sigma_min: float | None, n_steps_annealing: int, size: int) -> None:
         super().__init__(size)
-        _check_finite(mu=mu, sigma=sigma, sigma_min=0.0 if sigma_min is None else sigma_min)
-        if sigma < 0.0 or (sigma_min is not None and not 0.0 <= sigma_min <= sigma):
-            raise SettingsError(
-                f"noise needs 0 <= sigma_min <= sigma, got sigma={sigma} and sigma_min={sigma_min}; "
-                "leave sigma_min out for noise that does not fall"
-            )
+        _check_finite(mu=mu)
+        Number(0.0)("sigma", sigma)
+        if sigma_min is not None:
+            Number(0.0, sigma, hint="; leave it out for noise that does not fall")("sigma_min", sigma_min)
         self.mu = mu
         self.sigma = sigma
         self.sigma_min = sigma_min

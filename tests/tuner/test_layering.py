@@ -87,7 +87,7 @@ HOMES = {
     "omegaconf": (
         *("tuner/cli.py", "tuner/config/", "tuner/checking/", "tuner/runs/build.py", "tuner/runs/config_checks.py"),
         *("tuner/commands/", "tuner/sweeper/", "tuner/features/ablation/ablate.py"),
-        "tuner/features/environments/joining.py",
+        "tuner/features/environments/joint_study.py",
     ),
     "onnx": ("note_rl/learners/",),
     "onnxruntime": ("note_rl/learners/onnx_files.py",),
@@ -119,7 +119,7 @@ INTERNALS = {
     "keras": "note_rl/learners/keras/keras_internals.py",
     "tensorflow": "note_rl/learners/keras/tensorflow_internals.py",
 }
-PRIVATE_MODULES = ("keras.src", "tensorflow.python", "wandb.sdk", "wandb.analytics")
+PRIVATE_MODULES = ("keras.src", "tensorflow.python", "torch.fx.experimental", "wandb.sdk", "wandb.analytics")
 """Without an underscore, and yet no part of an interface."""
 
 OWN_PRIVATE = frozenset(

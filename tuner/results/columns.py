@@ -44,15 +44,20 @@ def _all(summary: StudySummary) -> list[RunColumn]:
         RunColumn("outcome", _outcome, everywhere, cells=Cells.OUTCOME),
         _field("value", everywhere, "score"),
         *(column for column in own if not column.says_which),
-        *(RunColumn(name, partial(_measured, name), _FILE) for name in measures),
-        *(RunColumn(other.name, partial(_measured, other.name), _PAGE | _TRACKER) for other in summary.others),
+        *(RunColumn(_title(name), partial(_measured, name), _FILE) for name in measures),
+        *(RunColumn(_title(other.name), partial(_measured, other.name), _PAGE | _TRACKER) for other in summary.others),
         *(RunColumn(stage, partial(_in_stage, summary, stage), _PAGE) for stage in later),
         _field("seconds", everywhere, cells=Cells.DURATION),
         *(RunColumn(path, partial(_drawn, path), everywhere, cells=Cells.PARAMETER) for path in paths),
         _field("reason", _FILE | _TRACKER),
         _field("folder", _FILE),
-        *([_field("host", _FILE)] if any(run.host for run in runs) else []),
+        *([_field("host", everywhere)] if any(run.host for run in runs) else []),
     ]
+
+
+def _title(measure: str) -> str:
+    """The column of an objective: of seconds there is one already, those that the whole run took."""
+    return "seconds of training" if measure == "seconds" else measure
 
 
 def _field(name: str, shown_in: ShownIn, title: str = "", cells: Cells = Cells.PLAIN) -> RunColumn:

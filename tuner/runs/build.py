@@ -282,7 +282,8 @@ def build_policy(config: RunConfig) -> Policy:
     Raises:
         UserError, note_rl.errors.NoteRLError: A value out of range.
     """
-    policy: Policy = _build("policy", {**config.policy, "noise": config.noise} if config.noise else config.policy)
+    made = {"noise": _build("noise", config.noise)} if config.noise else {}
+    policy: Policy = _build("policy", config.policy, **made)
     return policy
 
 
@@ -344,9 +345,10 @@ def build_function(node: Mapping[str, Any]) -> Callable[..., object]:
     return made
 
 
-def _build(path: str, node: Mapping[str, Any]) -> Any:
+def _build(path: str, node: Mapping[str, Any], **made: Any) -> Any:
+    """Builds a part of the configuration; further arguments are there already."""
     try:
-        return instantiate(dict(node), _convert_="all")
+        return instantiate(dict(node), _convert_="all", **made)
     except InstantiationException as error:
         cause = error.__cause__
         if isinstance(cause, NoteRLError | UserError):

@@ -118,8 +118,24 @@ def _check_experience(resolved: JsonDict) -> None:
         return
     on_policy = class_constants(agent["_target_"]).get("on_policy")
     wrong = _OTHER_EXPERIENCE.get(on_policy) if isinstance(on_policy, bool) else None
+    name = agent["_target_"].rpartition(".")[2]
     if wrong is not None and buffer.get("_target_") == wrong[0]:
-        raise UserError(f"{agent['_target_'].rpartition('.')[2]} {wrong[1]}")
+        raise UserError(f"{name} {wrong[1]}")
+    if buffer.get("_target_") == _SEQUENCES:
+        _refuse_steps_of_replay(name, buffer)
+
+
+def _refuse_steps_of_replay(agent: str, buffer: JsonDict) -> None:
+    """Refuses keys that an agent sets for its own buffer, where nobody has typed them."""
+    sequences, replay = signature_of(_SEQUENCES), signature_of(_REPLAY)
+    assert sequences is not None
+    assert replay is not None
+    for key in buffer:
+        if key in replay.parameters and key not in sequences.parameters:
+            raise UserError(
+                f"buffer=sequences has no {key}, which is set for {agent}: use buffer=replay, or type ~buffer.{key} "
+                "for an agent of your own that learns from sequences"
+            )
 
 
 def _check_kind_of_policy(resolved: JsonDict) -> None:
@@ -139,8 +155,10 @@ def _check_kind_of_policy(resolved: JsonDict) -> None:
         )
 
 
+_SEQUENCES = "note_rl.settings.SequenceSettings"
+_REPLAY = "note_rl.settings.ReplaySettings"
 _OTHER_EXPERIENCE = {
-    True: ("note_rl.settings.ReplaySettings", "learns from rollouts of its current policy: use buffer=rollout"),
+    True: (_REPLAY, "learns from rollouts of its current policy: use buffer=rollout"),
     False: (
         "note_rl.settings.RolloutSettings",
         "learns from old transitions again and again, and rollouts are forgotten: use buffer=replay",

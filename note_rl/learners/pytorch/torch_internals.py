@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx as make_fx
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import optimizer as optimizers
 

@@ -51,6 +51,15 @@ def test_a_subclass_that_does_not_declare_to_be_traceable_is_named_once(caplog):
     assert said.startswith("Mine does not declare `traceable = True`: its gradient steps are taken eagerly; with `tra")
 
 
+def test_at_the_end_of_a_run_the_reason_is_still_that_of_its_steps():
+    agent = Mine(env="CartPole-v1", hidden_size=(8,))
+    learner = learner_of(agent, "auto")
+    for left in (MANY, 1_000):
+        learner.expect(left)
+        learner.update(minibatches(sync=(True,) * 4), {})
+    assert str(learner.step_way()) == "eager: Mine does not declare `traceable = True`"
+
+
 def test_where_few_steps_are_to_come_nothing_is_said(caplog):
     with caplog.at_level(logging.WARNING):
         way = way_after_steps(Mine(env="CartPole-v1", hidden_size=(8,)), expected=1_999)

@@ -58,6 +58,14 @@ TRAIN = {
         ["agent=ppo", "buffer=replay"],
         "PPO learns from rollouts of its current policy: use buffer=rollout\n",
     ),
+    "sequences for an agent of single transitions": (
+        ["buffer=sequences"],
+        "buffer=sequences has no gradient_steps, which is set for DQN: use buffer=replay, or type ~buffer",
+    ),
+    "noise below zero": (
+        ["agent=td3", "env=pendulum", "noise.sigma=-1"],
+        "noise.sigma=-1 is not possible: it must be at least 0",
+    ),
     "rollouts for an agent of replay": (
         ["buffer=rollout", "policy=softmax"],
         "DQN learns from old transitions again and again, and rollouts are forgotten: use buffer=replay\n",
@@ -92,7 +100,7 @@ TRAIN = {
     "a game": (["env=Pong"], "there is no env=Pong; did you mean env=atari env.game=pong?"),
     "a game as Gymnasium had it": (["env=MsPacmanNoFrameskip-v4"], "did you mean env=atari env.game=ms_pacman?"),
     "a game as ALE has it": (["env=ALE/Pong-v5"], "there is no env=ALE/Pong-v5; did you mean env=atari env.game=pong?"),
-    "an id of Gymnasium": (["env=HalfCheetah-v5"], "did you mean env.id=HalfCheetah-v5?"),
+    "an id of Gymnasium": (["env=HalfCheetah-v5"], "did you mean env=halfcheetah or env.id=HalfCheetah-v5?"),
     "an unknown key in a group": (
         ["optimizer={learning_rate:1e-3,beta:1}"],
         "unknown key optimizer.beta; did you mean optimizer.beta1 or optimizer.beta2?",
@@ -167,7 +175,6 @@ TRAIN = {
         "an agent whose actions are numbers (agent=ppo_continuous, a2c_continuous, trpo_continuous, ddpg, td3, sac),",
     ),
     "noise on discrete actions": (["noise=gaussian"], "EpsGreedyQPolicy takes no noise: use noise=none"),
-    "noise out of range": (["agent=td3", "env=pendulum", "noise.sigma=-1"], "noise needs 0 <= sigma_min <= sigma, got"),
     "a tracker that is not chosen": (
         ["tracker=tensorboard", "tracker.wandb.mode=offline"],
         "unknown key tracker.wandb.mode: tracker wandb is not chosen; choose 'tracker=[tensorboard,wandb]'",

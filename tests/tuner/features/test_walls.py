@@ -39,7 +39,7 @@ NAMED_IN = {
         "tuner/features/decision/decision_rules.py": "its model knows no limits: fresh seeds decide",
     },
     "objectives": {
-        "tuner/features/environments/joining.py": "there is one score over environments: refused",
+        "tuner/features/environments/joint_study.py": "there is one score over environments: refused",
         "tuner/features/population/evolution.py": "members are compared by one score: refused",
         "tuner/sweeper/sweeper_settings.py": "a Hydra sweep may have a list of directions, too",
     },

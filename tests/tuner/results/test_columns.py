@@ -46,6 +46,16 @@ def test_rows_are_those_of_the_file() -> None:
     assert written == told
 
 
+def test_an_objective_of_seconds_has_a_column_of_its_own() -> None:
+    timed = replace(ENDED, scores={"seconds": 8.0})
+    summary = replace(SUMMARY, runs=(timed,), others=(Objective("seconds", "seconds"),))
+    (row,) = StudyResult(summary, Path(), ()).rows
+    assert (row["seconds"], row["seconds of training"]) == (70.0, 8.0)
+    for table in ShownIn:
+        names = [column.name for column in columns(summary, table)]
+        assert len(names) == len(set(names))
+
+
 def test_the_machine_is_named_where_there_is_another_one() -> None:
     here = StudySummary("s", "m", "e", "dqn", "torch", (RUNNING,))
     assert "host" not in [column.name for column in columns(here, ShownIn.FILE)]
@@ -54,9 +64,9 @@ def test_the_machine_is_named_where_there_is_another_one() -> None:
 def test_the_table_of_a_tracker() -> None:
     table = trials_table(SUMMARY)
     first = ("stage", "number", "configuration", "seed", "outcome", "score", "auc", "seconds")
-    assert table.columns == (*first, "agent.gamma", "agent.tau", "reason")
-    assert table.rows[0] == ("screen", 0, "trial 0", 1, "complete", 1.5, 2.5, 70.0, 0.9, None, "")
-    assert table.rows[1] == ("screen", 1, "trial 1", 1, "running", None, None, 0.0, None, 0.25, "")
+    assert table.columns == (*first, "agent.gamma", "agent.tau", "reason", "host")
+    assert table.rows[0] == ("screen", 0, "trial 0", 1, "complete", 1.5, 2.5, 70.0, 0.9, None, "", "far")
+    assert table.rows[1] == ("screen", 1, "trial 1", 1, "running", None, None, 0.0, None, 0.25, "", "")
 
 
 def test_the_table_of_the_page() -> None:
@@ -64,9 +74,9 @@ def test_the_table_of_the_page() -> None:
     rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr.*?</tr>", page)]
     cells = [[re.sub("<[^>]*>", "", cell) for cell in row] for row in rows]
     assert cells == [
-        ["trial", "outcome", "score", "auc", "confirm", "gamma", "tau", "time"],
-        ["trial 0", "complete", "1.5", "2.5", "3.5", "0.9", "", "1 min 10 s"],
-        ["trial 1", "running", "", "", "", "", "0.25", "0 s"],
+        ["trial", "outcome", "score", "auc", "confirm", "gamma", "tau", "host", "time"],
+        ["trial 0", "complete", "1.5", "2.5", "3.5", "0.9", "", "far", "1 min 10 s"],
+        ["trial 1", "running", "", "", "", "", "0.25", "", "0 s"],
     ]
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def _defined(config: "DictConfig", overrides: Sequence[str], config_dir: str | Path | None) -> "StudyDefinition | None":
     if config.study.environments is None:
         return None
-    from tuner.features.environments.joining import define_in_all
+    from tuner.features.environments.joint_study import define_in_all
 
     return define_in_all(config, overrides, config_dir)
 

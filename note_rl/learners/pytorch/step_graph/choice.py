@@ -62,6 +62,7 @@ class Traces:
     num_traces: int = 0  # a change of hyperparameters must not add to it
     given_up: bool = False
     why_eager: str = NONE_TAKEN.reason  # as long as nothing is recorded
+    _not_recorded: str = ""  # why steps could not be recorded when enough were to come
     _jit: Any = False
     _matmul: str = MKL
     _known: dict[tuple[Any, ...], Trace] = field(default_factory=dict)
@@ -91,7 +92,7 @@ class Traces:
             steppers: The optimizers whose steps may become a part of compiled code; none: they are not to.
         """
         self._builder.steppers = steppers
-        self._jit = jit
+        self._jit, self._not_recorded = jit, ""
         self._matmul, names = matmul, tuple(of_the_agent(hyperparameters))
         self.eager.names = names
         prepared = [self._jit, self._matmul, *names, *further]
@@ -162,7 +163,7 @@ class Traces:
         if not self._jit:
             self.why_eager = str(JIT_COMPILE.at(False))
         elif self._jit is not True and not begun and self._expected < _WORTH_RECORDING:
-            self.why_eager = _TOO_FEW
+            self.why_eager = self._not_recorded or _TOO_FEW  # at the end of a run, too few are always to come
         else:
             return not self._follows(columns)
         return True
@@ -192,7 +193,7 @@ class Traces:
         self._known.clear()
         self.eager.guards = None
         if self._jit == "auto" and (reason := why_not_recorded(self.eager.agent)):
-            self.why_eager = reason
+            self.why_eager = self._not_recorded = reason
             say_once(_log, "{}: its gradient steps are taken eagerly; {}", reason, _REMEDY)
             return False
         self.eager.watch(columns)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, fx
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from note_rl.learners.pytorch.step_graph.nodes import (
     MATRIX_PRODUCTS,
@@ -25,7 +24,7 @@ from note_rl.learners.pytorch.step_graph.nodes import (
     name_of,
     work,
 )
-from note_rl.learners.pytorch.torch_internals import one_fake_mode, overload_like
+from note_rl.learners.pytorch.torch_internals import make_fx, one_fake_mode, overload_like
 
 aten = torch.ops.aten
 _SAME_VALUE = {aten.detach.default, aten.alias.default}
