@@ -121,6 +121,21 @@ def goal_functions(agent: Any, layout: GoalLayout | None) -> GoalFunctions | Non
     )
 
 
+def require_goals(goals: GoalFunctions | None) -> GoalFunctions:
+    """Returns what is known of goals.
+
+    Raises:
+        AgentContractError: Nothing is, and hindsight needs it.
+    """
+    if goals is None:
+        raise AgentContractError(
+            "{} needs the reward of any pair of goals: an environment with compute_reward(achieved, desired, "
+            "info), or an agent that defines reward_done_func(self, achieved_goal, desired_goal) -> (reward, done)",
+            HER.at(True),
+        )
+    return goals
+
+
 def _of_the_environment(layout: GoalLayout) -> Callable[[Array, Array], Any]:
     """As gymnasium-robotics does it: both functions take an info, which for pairs of goals is empty."""
     compute_reward, compute_terminated = layout.compute_reward, layout.compute_terminated

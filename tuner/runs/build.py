@@ -16,11 +16,13 @@ from hydra.utils import instantiate
 
 from note_rl.collect.evaluation import ActingIn, Greedy
 from note_rl.environments import EnvFactory, flat_observations, for_evaluation
+from note_rl.environments.goals import goal_layout
 from note_rl.environments.normalise import ObservationNormaliser
 from note_rl.errors import EnvironmentMismatchError, NoteRLError, say_once
 from note_rl.learners.base import Learner
 from note_rl.learners.policy_function import ExportedPolicy, ExportFormat
 from note_rl.policy import Policy
+from note_rl.replay.hindsight import goal_functions, require_goals
 from note_rl.seeding import seed_everything
 from note_rl.settings import Distributed, Settings
 from note_rl.training.film import FilmFile
@@ -129,6 +131,8 @@ class BuiltRun:
                 Gymnasium and its spaces say.
         """
         env = flat_observations(for_evaluation(self.environment)())
+        if getattr(self.agent.settings.experience, "hindsight", None) is not None:
+            require_goals(goal_functions(self.agent, goal_layout(env)))
         obs = first_observation(env)
         refusals: tuple[type[Exception], ...] = (ValueError, TypeError, RuntimeError)
         if self.config.backend.name == "keras":  # TensorFlow's errors about shapes are of no usual kind

@@ -18,12 +18,11 @@ from note_rl.replay.experience.base import (
     fixed_chunks,
     ladder_chunks,
 )
-from note_rl.replay.hindsight import HindsightReader
+from note_rl.replay.hindsight import HindsightReader, require_goals
 from note_rl.replay.readers import NStep, Reader, one_step
 from note_rl.replay.samplers import PrioritizedSampler
 from note_rl.replay.trajectories import TripletReader
 from note_rl.settings.experience import ReplaySettings
-from note_rl.settings.switch_names import HER
 from note_rl.settings.training_settings import Settings
 from note_rl.settings.window_functions import Removal, ask, kept
 from note_rl.support.setting_fields import given, named
@@ -246,13 +245,7 @@ def make_parts(settings: ReplaySettings, view: AgentView) -> Parts:
             )
         reader = NStep(settings.num_steps)
     elif settings.hindsight is not None and episodes is not None:
-        if view.goals is None:
-            raise AgentContractError(
-                "{} needs the reward of any pair of goals: an environment with compute_reward(achieved, desired, "
-                "info), or an agent that defines reward_done_func(self, achieved_goal, desired_goal) -> (reward, done)",
-                HER.at(True),
-            )
-        reader = HindsightReader(settings.hindsight, view.goals, episodes)
+        reader = HindsightReader(settings.hindsight, require_goals(view.goals), episodes)
     elif settings.trajectories and episodes is not None:
         reader = TripletReader(episodes)
     return Parts(

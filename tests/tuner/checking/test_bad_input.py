@@ -62,6 +62,7 @@ TRAIN = {
         ["buffer=sequences"],
         "buffer=sequences has no gradient_steps, which is set for DQN: use buffer=replay, or type ~buffer",
     ),
+    "hindsight without goals": (["buffer=hindsight"], "buffer=hindsight needs the reward of any pair of goals: an env"),
     "noise below zero": (
         ["agent=td3", "env=pendulum", "noise.sigma=-1"],
         "noise.sigma=-1 is not possible: it must be at least 0",
