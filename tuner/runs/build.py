@@ -122,6 +122,7 @@ class BuiltRun:
     used: JsonDict
     sharing: Mapping[str, Any]
 
+    @speaking_of_settings()
     def try_out(self) -> None:
         """Takes one step in the environment, and lets the agent act once.
 
