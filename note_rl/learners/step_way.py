@@ -11,6 +11,8 @@ class Way(StrEnum):
     """Loss, gradients and optimizer run in Python, operation by operation."""
     REPLAYED = "replayed"
     """PyTorch: the operations of loss and gradients come from a recording."""
+    CAPTURED = "captured"
+    """PyTorch on a GPU: the recorded operations are one CUDA graph."""
     TRACED = "traced"
     """Keras: all of a step is one graph of TensorFlow."""
     COMPILED = "compiled"

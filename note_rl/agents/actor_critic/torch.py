@@ -97,4 +97,4 @@ class ActorCritic(ActorCriticSettings, RL_pytorch):
         layers = dense_layers_of(self.actor, None if self.choice is None else self.choice.activation)
         if layers is None or self.log_std is None:
             return layers
-        return with_constant_outputs(layers, self.log_std.detach().numpy())
+        return with_constant_outputs(layers, self.log_std.detach().cpu().numpy())

@@ -42,7 +42,7 @@ class DuelingNetwork(nn.Module):
             centred = advantage.weight - advantage.weight.mean(0)  # [A, stream]
             kernel = torch.cat([value.weight.expand_as(centred), centred], dim=1).T  # [2 * stream, A]
             bias = value.bias + advantage.bias - advantage.bias.mean()
-        return [*shared, (kernel.numpy(), bias.numpy(), "linear")]
+        return [*shared, (kernel.cpu().numpy(), bias.cpu().numpy(), "linear")]
 
 
 def dueling(make: MakeNetwork, stream_size: int = 64) -> MakeNetwork:

@@ -18,6 +18,7 @@ from note_rl.learners.pytorch.torch_internals import base_of, foreach_add_, fuse
 from note_rl.types import FloatArray
 
 _SLOT_NAMES = ("exp_avg", "exp_avg_sq", "step")  # in the state of the optimizer
+_FUSED_ON = ("cpu", "cuda")  # devices that have the kernel
 _NUM_CONSTANTS = 5  # of the numbers that a step depends on, which are the same for an update block
 
 
@@ -113,6 +114,8 @@ class Adam:
 
     def _found(self, kept: tuple[int, ...], parameters: list[Tensor], states: list[dict[str, Tensor]]) -> Slots:
         complete, alike = len(kept) == len(self._parameters), None
+        for state in states:  # the kernel counts where the parameters are; torch's first step may count on the CPU
+            state["step"] = state["step"].to(self._parameters[0].device)
         counters = [_counter(states)] if complete else [state["step"] for state in states]
         if complete and counters[0].device.type == "cpu" and bool((counters[0] == counters[0][0]).all()):
             alike = counters[0].numpy()
@@ -184,7 +187,7 @@ def is_plain_adam(optimizer: torch.optim.Optimizer, parameters: Sequence[Tensor]
     group = optimizer.param_groups[0]
     same = len(group["params"]) == len(parameters) and all(map(is_, group["params"], parameters))
     device = parameters[0].device.type
-    fusable = group["fused"] or (group["fused"] is None and group["foreach"] is None and device == "cpu")
+    fusable = group["fused"] or (group["fused"] is None and group["foreach"] is None and device in _FUSED_ON)
     unusual = any(group.get(flag) for flag in ("amsgrad", "maximize", "capturable", "differentiable", "foreach"))
     alike = {(parameter.dtype, parameter.device) for parameter in parameters}
     plain_rate = isinstance(group["lr"], float)  # a tensor may be changed by others that hold it

@@ -45,8 +45,8 @@ from note_rl.learners.pytorch.tensors import (
     TensorsOf,
     arrays_of,
     as_array,
-    as_rows,
     as_tensor,
+    columns_on,
     load_slots,
     named_tensors,
     optimizer_slots,
@@ -63,6 +63,9 @@ from note_rl.types import Array, BoolArray, FloatArray, Sample, Update
 
 _log = logging.getLogger(__name__)
 
+_SMALL = 300_000
+"""Numbers that learn, on a GPU: those of SAC with 256-256 are copied in 0.1 ms, where to act there takes 0.24."""
+
 
 class PyTorchLearner:
     """Trains an agent whose parameters are torch tensors, on the device that they are on.
@@ -77,7 +80,7 @@ class PyTorchLearner:
         self._is_recurrent = is_recurrent(type(agent))
         self.groups: list[list[Tensor]] = parameter_groups(agent.param)
         self.device = self.groups[0][0].device
-        self.actor = Actor(agent, self._framework_act, mirrored=self.device.type == "cpu")
+        self.actor = Actor(agent, self._framework_act, self._acts_on_host())
         self._optimizers: list[tuple[torch.optim.Optimizer, list[Tensor]]] = []
         self._losses = Losses(agent, len(self.groups), TorchArithmetic(self.device))
         self._samples_apart = SamplesApart(agent, self._losses)
@@ -85,6 +88,10 @@ class PyTorchLearner:
         self._measurements = NoiseMeasurements(agent, self.groups, self._losses, self._modes)
         self._steps = self._own_updates() if updates_itself(type(agent)) else self._gradient_steps()
         self._forget_snapshots()
+
+    def _acts_on_host(self) -> bool:
+        """Whether NumPy may act: for a few rows a GPU takes longer, unless large networks have to be copied."""
+        return self.device.type == "cpu" or sum(one.numel() for group in self.groups for one in group) <= _SMALL
 
     def _gradient_steps(self) -> GradientSteps | OwnUpdates:
         return GradientSteps(self.agent, self.groups, self._losses, self._measurements.undisturbed)
@@ -182,7 +189,7 @@ class PyTorchLearner:
     def update(self, sample: Sample, hyperparameters: Mapping[str, float]) -> Update:
         """Takes one gradient step per minibatch; see `Learner.update`."""
         self._check_samples_apart(sample)
-        columns = {name: as_rows(values, self.device) for name, values in sample_columns(sample).items()}
+        columns = columns_on(self.device, sample_columns(sample))
         snapshot_taken = self._snapshots.begin(sample.num_gradient_steps)
         with (
             with_numbers(self._optimizers, hyperparameters),

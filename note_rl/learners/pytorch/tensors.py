@@ -11,6 +11,9 @@ from note_rl.learners.pytorch.torch_internals import compiler_left_out, foreach_
 from note_rl.types import Array, FloatArray
 
 _RANDOM = "random/torch"
+_HOST = torch.device("cpu")
+_TOGETHER = 2**17  # bytes; larger ones gain nothing by sharing a transfer
+_ALIGNED = 256  # bytes, as memory of a GPU itself is
 
 
 def named_tensors(agent: Any) -> Iterator[tuple[str, Tensor]]:
@@ -122,6 +125,34 @@ def as_tensor(values: Array, device: torch.device) -> Tensor:
 def as_rows(values: Array, device: torch.device) -> Sequence[Tensor]:
     """Returns the minibatches [B, ...] of an array [K, B, ...] as tensors; see `as_tensor`."""
     return (as_tensor(values[0], device),) if len(values) == 1 else as_tensor(values, device).unbind(0)
+
+
+def columns_on(device: torch.device, columns: Mapping[str, Array]) -> dict[str, Sequence[Tensor]]:
+    """Returns the minibatches of columns [K, B, ...] as tensors; see `as_rows`. Small columns reach a GPU together."""
+    if device.type == "cpu":
+        return {name: as_rows(values, device) for name, values in columns.items()}
+    small = {name: values for name, values in columns.items() if values.nbytes <= _TOGETHER}
+    together = in_one_transfer([as_tensor(values, _HOST) for values in small.values()], device)
+    moved = dict(zip(small, together, strict=True))
+    return {
+        name: moved[name].unbind(0) if name in moved else as_rows(values, device) for name, values in columns.items()
+    }
+
+
+def in_one_transfer(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
+    """Returns tensors of the CPU on another device: a transfer takes as long for a hundred kilobytes as for a few."""
+    places, end = [], 0
+    for tensor in tensors:
+        places.append(end)
+        end += -(-tensor.nbytes // _ALIGNED) * _ALIGNED
+    packed = torch.empty(end, dtype=torch.uint8)
+    for place, tensor in zip(places, tensors, strict=True):
+        packed[place : place + tensor.nbytes].copy_(tensor.reshape(-1).view(torch.uint8))
+    there = packed.to(device)
+    return [
+        there[place : place + tensor.nbytes].view(tensor.dtype).view(tensor.shape)
+        for place, tensor in zip(places, tensors, strict=True)
+    ]
 
 
 def as_tensors(columns: Mapping[str, Array], device: torch.device) -> dict[str, Tensor]:

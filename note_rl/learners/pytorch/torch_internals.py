@@ -8,7 +8,6 @@ import inspect
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 from typing import IO, Any, Final
 
 import torch
@@ -163,12 +162,6 @@ def loaded_program(library: str) -> Any:
     """
     loaders: Any = torch._C._aoti
     return loaders.AOTIModelContainerRunnerCpu(library, 1)
-
-
-def loaded_package(path: Path, device: torch.device) -> Any:
-    """Loads a package for another device; the documented `aoti_load_package` imports dynamo, which takes a second."""
-    loaders: Any = torch._C._aoti
-    return loaders.AOTIModelPackageLoader(str(path), "model", True, 1, -1 if device.index is None else device.index)
 
 
 @contextmanager

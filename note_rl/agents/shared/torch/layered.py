@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from note_rl.agents.shared.architecture import Architecture, NetworkPlan, Placed, begin, uniform_bound, weighted
 from note_rl.agents.shared.layer_kinds import Activate, Conv, Dense, Dropout, Flatten, Layer, Norm, Pool, Shape
-from note_rl.agents.shared.torch.networks import ACTIVATIONS, MakeNetwork, as_numbers
+from note_rl.agents.shared.torch.networks import ACTIVATIONS, MakeNetwork, as_dense_layers, as_numbers
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import SettingName
 from note_rl.learners.numpy_policy import DenseLayer
@@ -70,13 +70,12 @@ class LayeredNetwork(nn.Module):
         return list(zip(modules, weighted((*self.plan.trunk, *self.plan.head)), strict=True))
 
     def dense_layers(self) -> list[DenseLayer] | None:
-        """Views of the weights on the CPU, for acting in NumPy, if there is nothing but dense layers."""
+        """The weights for acting in NumPy, views where they are on the CPU, if there is nothing but dense layers."""
         if not self.plan.is_dense:
             return None
-        return [
-            (module.weight.detach().numpy().T, cast(Tensor, module.bias).detach().numpy(), str(layer.activation))
-            for module, layer in self._weighted()
-        ]
+        pairs = self._weighted()
+        weights = [(module.weight, cast(Tensor, module.bias)) for module, _ in pairs]
+        return as_dense_layers(weights, [str(layer.activation) for _, layer in pairs])
 
 
 @taking(Architecture)

@@ -1,7 +1,7 @@
 """Networks in PyTorch."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, cast
@@ -21,6 +21,27 @@ from note_rl.types import Activation
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "elu": nn.ELU, "silu": nn.SiLU}
 
 MakeNetwork = Callable[[tuple[int, ...], int], nn.Module]
+
+
+def are_on_host(tensors: Iterable[Tensor]) -> bool:
+    """Whether tensors are in the memory of the CPU."""
+    return all(tensor.device.type == "cpu" for tensor in tensors)
+
+
+def on_host(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Returns tensors of one type in the memory of the CPU: views where they are there, else copies by one transfer."""
+    if are_on_host(tensors):
+        return [tensor.detach() for tensor in tensors]
+    vectors = torch.cat([tensor.detach().reshape(-1) for tensor in tensors]).cpu()
+    sizes = [tensor.numel() for tensor in tensors]
+    return [vector.view(tensor.shape) for vector, tensor in zip(vectors.split(sizes), tensors, strict=True)]
+
+
+def as_dense_layers(weights: Sequence[tuple[Tensor, Tensor]], activations: Sequence[str]) -> list[DenseLayer]:
+    """Returns pairs of weight [out, in] and bias [out], with what follows them, in the form that NumPy acts by."""
+    arrays = [tensor.numpy() for tensor in on_host([tensor for pair in weights for tensor in pair])]
+    pairs = zip(arrays[::2], arrays[1::2], activations, strict=True)
+    return [(weight.T, bias, activation) for weight, bias, activation in pairs]
 
 
 def as_numbers(x: Tensor) -> Tensor:
@@ -67,16 +88,14 @@ class MLP(nn.Module):
             nn.init.zeros_(linear.bias)
 
     def dense_layers(self) -> list[DenseLayer]:
-        """Views of the weights on the CPU, in the form that acting in NumPy takes; they follow what is learned."""
+        """Views of the weights for acting in NumPy, which follow what is learned; copies of those on a GPU."""
         weights = [(linear.weight, linear.bias) for linear in self.linears]  # a parametrized one is made anew each time
         read = [self.activation, *((weight.data_ptr(), bias.data_ptr()) for weight, bias in weights)]
+        activations = [self.activation] * (len(weights) - 1) + ["linear"]
+        if not are_on_host(parameter for pair in weights for parameter in pair):
+            return as_dense_layers(weights, activations)  # not kept: a layer that changes is recorded anew
         if self._viewed[0] != read:
-            activations = [self.activation] * (len(weights) - 1) + ["linear"]
-            layers: list[DenseLayer] = [
-                (weight.detach().numpy().T, bias.detach().numpy(), activation)
-                for (weight, bias), activation in zip(weights, activations, strict=True)
-            ]
-            self._viewed = read, layers
+            self._viewed = read, as_dense_layers(weights, activations)
         return self._viewed[1]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -143,7 +162,8 @@ class TanhActor(nn.Module):
 
     def dense_layers(self) -> list[DenseLayer] | None:
         """For acting in NumPy, if the network consists of dense layers."""
-        return dense_layers_of(self.net, scaled_tanh(self.centre.numpy(), self.scale.numpy()))
+        centre, scale = on_host([self.centre, self.scale])
+        return dense_layers_of(self.net, scaled_tanh(centre.numpy(), scale.numpy()))
 
 
 class QNetwork(nn.Module):

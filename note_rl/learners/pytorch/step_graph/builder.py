@@ -16,6 +16,7 @@ from torch import Tensor
 from note_rl.learners.pytorch.adam import Adam, Slots, adam_step
 from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.step_graph.compiler import compiled
+from note_rl.learners.pytorch.step_graph.device_graph import DeviceGraph, captured_by_cuda, why_not_captured
 from note_rl.learners.pytorch.step_graph.eager import EagerWay, Example
 from note_rl.learners.pytorch.step_graph.program import Includes, Program, Trace
 from note_rl.learners.pytorch.step_graph.record import Recording, recorded
@@ -64,14 +65,48 @@ class Builder:
         self._check(program, example, 1e-5)
         return program
 
+    def capture(self, trace: Trace, example: Example) -> None:
+        """Has a trace run its replay as one CUDA graph, on a GPU; else notes why not, and it goes on as it is.
+
+        Args:
+            trace: Which replays.
+            example: One of its minibatches.
+        """
+        replayed, device = trace.replayed, example.batch["reward"].device
+        reason = why_not_captured(replayed.recording, device)
+        if reason:
+            trace.why_not_captured = "" if device.type == "cpu" else reason
+            return
+        num_copied = len(flattened(replayed.form))  # all but gradients, which are followed at once
+        try:
+            with self._eager.undisturbed():
+                # scheduled hyperparameters are on the CPU, where a graph would freeze them
+                values = [value.to(device) for value in example.copied().values]
+                captured = replayed.recording.captured
+                graph = DeviceGraph(replayed.run, captured, values, num_copied, lambda f: captured_by_cuda(f, device))
+            program = replace(replayed, run=graph, is_captured=True)
+            self._check(program, example, 1e-5)
+        except Exception as error:  # noqa: BLE001 - a driver fails in all kinds of ways
+            trace.why_not_captured = f"it cannot be captured as a CUDA graph: {in_short(error)}"
+            _log.warning("the update is replayed: %s", trace.why_not_captured)
+            return
+        trace.program = program
+
     def compile(self, trace: Trace, example: Example, targets_may_move: bool) -> None:
         """Has a trace run the compiled code that includes most; else says once why not, and it goes on as it is.
+
+        On a GPU it goes on as it is: one CUDA graph is what a compiled program is on a CPU.
 
         Args:
             trace: Nothing happens if it does so already.
             example: One of its minibatches.
             targets_may_move: Whether update_param() may be a part of the step.
         """
+        device = example.batch["reward"].device
+        if device.type != "cpu":
+            if not trace.program.is_captured:
+                trace.why_not_quicker = trace.why_not_captured or f"parameters are on {device.type}"
+            return
         targets, now = targets_may_move and self._can_move_targets(), trace.program.includes
         if now.optimizers and now.fit() and now.targets == targets:
             return

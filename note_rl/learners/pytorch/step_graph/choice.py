@@ -211,6 +211,7 @@ class Traces:
             self.num_traces += 1
             self._num_since += 1
             trace = self._known[shape, example.due] = Trace(self._builder.replayed(example, self._matmul))
+            self._builder.capture(trace, example)
         trace.targets_stay = trace.targets_stay or targets_stay
         resumed = self._resumed[example.due]
         if self._jit is True or resumed > 1 or trace.program.is_compiled or self._is_to_be_compiled(trace, example):
@@ -221,12 +222,14 @@ class Traces:
         return trace
 
     def _is_to_be_compiled(self, trace: Trace, example: Example) -> bool:
+        if trace.program.is_captured:
+            return False
         if self._matmul == ONEDNN and trace.replayed.recording.largest_product >= LEAST_WORK:
             quicker = "{} is quicker at products of this size than compiled code, which takes MKL's"
             reason = str(Sentence(quicker, MATMUL.at(ONEDNN)))
         else:
             reason = why_not_compiled(trace.replayed.recording, self._expected, example.batch["reward"].device)
-        trace.why_not_quicker = reason
+        trace.why_not_quicker = trace.why_not_captured or reason
         if reason == NO_COMPILER:
             say_once(_log, f"the update is replayed rather than compiled: {reason}")
         return not reason

@@ -31,7 +31,6 @@ from note_rl.learners.pytorch.torch_internals import (
     called_by_inductor,
     compile_into,
     inductor_working_in,
-    loaded_package,
     loaded_program,
 )
 from note_rl.settings.switch_names import JIT_COMPILE
@@ -112,25 +111,24 @@ def compiled(recording: Recording, inputs: Sequence[Tensor]) -> Callable[..., li
 
 def _program(recording: Recording, tensors: Sequence[Tensor]) -> Any:
     """Returns the program, compiled now or, by whichever process, before."""
-    device = tensors[-1].device
     folder = _folder()
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="note-rl-") as passing:
             path = Path(passing, "step.pt2")
             _compile(recording, tensors, path)
-            return _loaded(path, device)
+            return _loaded(path)
     path = folder / f"{_digest(recording, tensors)}.pt2"
     with FileLock(path.with_suffix(".lock")):  # others wait for it rather than compile the same at the same time
         if path.exists():
             with contextlib.suppress(*_DAMAGED):
-                program = _loaded(path, device)
+                program = _loaded(path)
                 path.touch()  # the oldest are given up
                 return program
         remove_oldest(folder, "*.pt2*", _LARGEST)
         _remove_left_behind(folder)
         with atomic_target(path) as aside:
             _compile(recording, tensors, aside)
-        return _loaded(path, device)
+        return _loaded(path)
 
 
 def _folder() -> Path | None:
@@ -151,7 +149,7 @@ def _digest(recording: Recording, tensors: Sequence[Tensor]) -> str:
 
 def _compile(recording: Recording, tensors: Sequence[Tensor], path: Path) -> None:
     """Compiles into a file."""
-    if tensors[-1].device.type == "cpu" and not has_compiler():
+    if not has_compiler():
         raise RuntimeError(NO_COMPILER)
     seconds = _seconds_to_compile(recording)
     _log.info("compiling the update: some %.0f s, this once for these networks and minibatches", seconds)
@@ -161,10 +159,8 @@ def _compile(recording: Recording, tensors: Sequence[Tensor], path: Path) -> Non
             compile_into(file, copy.deepcopy(recording.module), tensors, _OPTIONS)
 
 
-def _loaded(path: Path, device: torch.device) -> Any:
+def _loaded(path: Path) -> Any:
     """Loads a program; torch's own way of doing so unpacks it into a folder that stays where a process is killed."""
-    if device.type != "cpu":
-        return loaded_package(path, device)
     with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory(prefix=_UNPACKED, dir=path.parent) as passing:
         parts = {
             Path(name).suffix: name for name in archive.namelist() if name.endswith((".wrapper.so", ".wrapper.json"))

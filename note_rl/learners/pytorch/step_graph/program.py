@@ -58,6 +58,7 @@ class Program:
         recording: What it was made from.
         includes: What it does besides losses and gradients.
         is_compiled: Whether it is compiled code.
+        is_captured: Whether `run` is a CUDA graph, which overwrites the gradients that it gave before.
     """
 
     run: Callable[..., list[Tensor]]
@@ -65,6 +66,7 @@ class Program:
     recording: Recording
     includes: Includes = Includes()
     is_compiled: bool = False
+    is_captured: bool = False
 
     @property
     def stage(self) -> int:
@@ -76,6 +78,8 @@ class Program:
         """The way in which it takes a step."""
         if self.includes.optimizers:
             return Way.WHOLE
+        if self.is_captured:
+            return Way.CAPTURED
         return Way.COMPILED if self.is_compiled else Way.REPLAYED
 
     def __call__(self, values: Sequence[Tensor], quick: bool) -> Evaluated:
@@ -97,7 +101,10 @@ class Program:
                 torch.inference_mode() if quick or followed else torch.no_grad(),
                 FlushedSubnormals() if followed else nullcontext(),
             ):
-                return unflattened(self.run(*values, *self.includes.numbers), self.form)
+                given = self.run(*values, *self.includes.numbers)
+                if self.is_captured and not quick:  # others than our kernels might keep the gradients
+                    given = [tensor.clone() for tensor in given]
+                return unflattened(given, self.form)
         except FAILURES as error:
             beginning.put_back()
             raise StepError(in_short(error), spoiled=followed) from error
@@ -111,12 +118,14 @@ class Trace:
         replayed: Replays losses and gradients.
         program: The quickest there is.
         why_not_quicker: Why there is none that is quicker.
+        why_not_captured: Why the replay is no CUDA graph; empty: it is, or parameters are on the CPU.
         targets_stay: Whether targets are not updated after some of these steps.
     """
 
     replayed: Program
     program: Program = field(init=False)
     why_not_quicker: str = ""
+    why_not_captured: str = ""
     targets_stay: bool = False
 
     def __post_init__(self) -> None:
