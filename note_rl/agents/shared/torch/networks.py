@@ -34,7 +34,7 @@ def on_host(tensors: Sequence[Tensor]) -> list[Tensor]:
         return [tensor.detach() for tensor in tensors]
     vectors = torch.cat([tensor.detach().reshape(-1) for tensor in tensors]).cpu()
     sizes = [tensor.numel() for tensor in tensors]
-    return [vector.view(tensor.shape) for vector, tensor in zip(vectors.split(sizes), tensors, strict=True)]
+    return [vector.view(tensor.shape) for vector, tensor in zip(torch.split(vectors, sizes), tensors, strict=True)]
 
 
 def as_dense_layers(weights: Sequence[tuple[Tensor, Tensor]], activations: Sequence[str]) -> list[DenseLayer]:

@@ -24,7 +24,8 @@ _NUM_WARM = 3  # calls before, in which libraries choose kernels and take their 
 def captured_by_cuda(function: Function, device: torch.device) -> tuple[Repeat, list[Tensor]]:
     """Has CUDA write down the kernels of a function; see `Capture`."""
     with torch.cuda.device(device):
-        side, current = torch.cuda.Stream(), torch.cuda.current_stream()
+        side: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        current = torch.cuda.current_stream()
         side.wait_stream(current)
         with torch.cuda.stream(side):
             for _ in range(_NUM_WARM):
