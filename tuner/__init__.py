@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tuner.runs.player import Player
     from tuner.runs.training import TrainOutcome
 
-__all__ = ["hub", "load", "load_agent", "report", "train", "tune"]
+__all__ = ["checkpoint", "hub", "load", "load_agent", "report", "resume", "train", "tune"]
 
 
 def train(
@@ -137,29 +137,92 @@ def load_agent(run: "str | Path", *, weights: str = "last", trust: Sequence[str]
     return player_of(str(run), weights, trusted_modules(list(trust)))
 
 
-def report(step: float, value: float) -> bool:
+def report(step: float, value: float, *, checkpoint: Any = None, **metrics: float) -> bool:
     """Reports an intermediate value of the trial that this process runs; outside a study it does nothing.
 
-    For any function that a study runs, the task function of a Hydra application among them.
+    For any function that a study runs, the task function of a Hydra application among them. A step that an earlier
+    attempt of the same trial has reported keeps the value that it had.
 
     Args:
         step: Where in the run: the done fraction of its budget, in (0, 1]; for jobs of a Hydra sweep also a number of
             epochs or the like.
         value: The metric there.
+        checkpoint: What `tuner.checkpoint` is to save before the report is made: the trial then goes on right behind
+            this report, wherever it is ended. None: nothing is saved.
+        metrics: What else was measured there, by name: written to metrics.jsonl and shown by trackers.
 
     Returns:
         Whether a study listens.
 
     Raises:
         tuner.trial.messages.TrialInterrupted: The trial is to end early (pruned or stopped). Let it pass.
+        tuner.errors.UserError: The values are no points of a curve, or cannot be saved.
     """
     from tuner.trial.context import current_trial
 
     trial = current_trial()
     if trial is None:
         return False
-    trial.report(step, value)
+    if not metrics and checkpoint is None:
+        trial.report(step, value)
+        return True
+    from tuner.runs.function_state import report as report_more
+
+    report_more(trial, step, value, metrics, checkpoint)
     return True
+
+
+def checkpoint(state: Any) -> bool:
+    """Saves what the trial of this process goes on from if it is ended and continued; outside a study it does nothing.
+
+    What is there when this returns is found again after any kill, and replaces what was saved before. Nothing is saved
+    but what is given: random numbers, environments, optimizers and places in a data set are yours to put in. Call it
+    in the process that was started, not in one that it has forked.
+
+    Args:
+        state: A dictionary of arrays (of NumPy, PyTorch, or what NumPy can read), numbers and texts, in dictionaries,
+            lists and tuples of any depth: `{"model": model.state_dict(), "epoch": 3}`. Or a folder with files of any
+            kind, which is copied.
+
+    Returns:
+        Whether it was saved.
+
+    Raises:
+        tuner.trial.messages.TrialInterrupted: The trial is to end early; it was saved before. Let it pass.
+        tuner.errors.UserError: It is neither; names what in it cannot be saved.
+    """
+    from tuner.trial.context import current_trial
+
+    trial = current_trial()
+    if trial is None:
+        return False
+    from tuner.runs.function_state import save
+
+    save(trial, state)
+    return True
+
+
+def resume() -> Any:
+    """What the trial of this process saved last by `tuner.checkpoint`, to go on from; None: it begins, or is no trial.
+
+    Call it once, before the first report. Restored is what was given to `tuner.checkpoint`, and nothing else: whatever
+    else the function draws or counts begins anew. PyTorch's tensors come back on the CPU.
+
+    Returns:
+        The dictionary; or the folder with the files, which is there until the next checkpoint and is not to be changed.
+
+    Raises:
+        tuner.trial.messages.TrialInterrupted: The trial is to end early: the answer to its last report. Let it pass.
+        tuner.errors.UserError, note_rl.errors.CheckpointError: The checkpoint is damaged, or of a newer version.
+    """
+    from tuner.trial.context import current_trial
+
+    trial = current_trial()
+    if trial is None:
+        return None
+    from tuner.runs.function_state import resume as last_state
+
+    return last_state(trial)
 
 
 def hub(package: str, cls: str, registry: str | None = None, **arguments: Any) -> Any:

@@ -86,7 +86,7 @@ def run_function(config: JsonDict, folder: Path, reporter: Reporter) -> TrainOut
     function = build_function(config["agent"])
     reporter.built(config)
     before = current_trial()
-    reports = _Fractions(reporter)
+    reports = _Fractions(reporter, folder, int(config["training"]["total_steps"]))
     set_current_trial(reports)
     try:
         returned = function(seed=config["seed"]) if _takes_seed(function) else function()
@@ -155,11 +155,17 @@ class _Fractions:
 
     What an earlier attempt has reported may come again, as it began somewhere before.
 
+    Args:
+        reporter: Gets what is passed on.
+        folder: Of the run.
+        total_steps: Environment steps that its budget stands for.
+
     Attributes:
         refusal: The last that was refused.
     """
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, reporter: Reporter, folder: Path, total_steps: int) -> None:
+        self.folder, self.total_steps = folder, total_steps
         self.refusal: UserError | None = None
         self._reporter = reporter
         self._told: dict[float, float] = {}  # in this attempt

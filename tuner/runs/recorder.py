@@ -10,6 +10,7 @@ from typing import Final
 
 from note_rl.support.formats import marked
 from tuner.errors import UserError
+from tuner.runs.function_state import REPORT_STEP
 from tuner.runs.progress_bar import Progress
 from tuner.runs.stop_signals import StopRequest
 from tuner.runs.training import EVALUATION_METRIC, TrainOutcome
@@ -29,7 +30,6 @@ from tuner.trial.folder import (
 from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted
 
 REPORT_METRIC: Final = "report/value"
-REPORT_STEP: Final = "report/step"
 """What trackers call the value that a run reports."""
 
 _LOCK_PATIENCE_S = 1.0
@@ -240,7 +240,7 @@ def _is_behind(line: str, num_env_steps: int, reported: Set[int]) -> bool:
     """Whether a line of metrics is of a later step and will come again; a damaged one is not known to be."""
     try:
         entry = parse_json(line)
-        stays = EVALUATION_METRIC in entry or (REPORT_METRIC in entry and entry["step"] in reported)
+        stays = EVALUATION_METRIC in entry or (REPORT_STEP in entry and entry["step"] in reported)
         return bool(entry["step"] > num_env_steps and not stays)
     except (ValueError, TypeError, KeyError):
         return False

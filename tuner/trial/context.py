@@ -151,6 +151,11 @@ class TrialContext:
         self._last_alive = 0.0
 
     @property
+    def total_steps(self) -> int:
+        """Environment steps of its budget; 0: it has none."""
+        return int((self.spec.config.get("training") or {}).get("total_steps") or 0)
+
+    @property
     def reported(self) -> list[tuple[float, float]]:
         """The (step, value) pairs reported so far, those of earlier attempts included."""
         return list(self._recorded.items())

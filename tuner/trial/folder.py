@@ -39,6 +39,8 @@ EVALUATED_FILE = "evaluated.json"
 INHERITED_FILE = "inherited.safetensors"
 """Checkpoint of another run that this one goes on from, with random numbers of its own."""
 BEST_FILE = "best.safetensors"
+STATE_FOLDER = "state"
+"""What a function in the place of an agent has saved to go on from."""
 LOCK_FILE = "lock"
 PID_FILE = "pid"
 

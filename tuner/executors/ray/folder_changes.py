@@ -42,7 +42,8 @@ class FolderWatch:
         present = set()
         for path in sorted(self._folder.rglob("*")):
             name = path.relative_to(self._folder).as_posix()
-            if name in _OF_THE_MACHINE or path.name.endswith(".aside") or path.is_symlink() or not path.is_file():
+            being_written = ".aside/" in f"{name}/"  # the file, or a folder that it is in
+            if name in _OF_THE_MACHINE or being_written or path.is_symlink() or not path.is_file():
                 continue
             try:
                 piece = self._new_in(path, name)

@@ -1,9 +1,10 @@
 """What a run of a population begins with: the files of the run whose state it goes on from."""
 
+import os
 import shutil
 from pathlib import Path
 
-from note_rl.support.atomic_files import atomic_target
+from note_rl.support.atomic_files import atomic_folder, atomic_target
 from tuner.trial import folder as files
 
 
@@ -22,6 +23,7 @@ def inherit(folder: Path, source: Path, *, is_copy: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     _share(source / files.CHECKPOINT_FILE, folder / (files.INHERITED_FILE if is_copy else files.CHECKPOINT_FILE))
     _share(source / files.BEST_FILE, folder / files.BEST_FILE)
+    _share_folder(source / files.STATE_FOLDER, folder / files.STATE_FOLDER)
     for name in (files.METRICS_FILE, files.REPORTS_FILE):  # which grow, and so are copied
         if (source / name).exists():
             _copy(source / name, folder / name)
@@ -31,6 +33,7 @@ def drop_state(folder: Path) -> None:
     """Removes what only a run that goes on from this one needs."""
     for name in (files.CHECKPOINT_FILE, files.INHERITED_FILE):
         (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / files.STATE_FOLDER, ignore_errors=True)
 
 
 def _share(source: Path, target: Path) -> None:
@@ -42,6 +45,21 @@ def _share(source: Path, target: Path) -> None:
         target.hardlink_to(source)
     except OSError:
         _copy(source, target)
+
+
+def _share_folder(source: Path, target: Path) -> None:
+    """The same for the checkpoints of a function: their files are never changed, but replaced by others."""
+    if source.is_dir():
+        with atomic_folder(target) as aside:
+            shutil.copytree(source, aside, copy_function=_link_or_copy, ignore=shutil.ignore_patterns(".*.aside"))
+
+
+def _link_or_copy(source: str, target: str) -> str:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+    return target
 
 
 def _copy(source: Path, target: Path) -> None:
