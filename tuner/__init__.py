@@ -52,10 +52,11 @@ def train(
 
     from tuner.commands import train as command
     from tuner.commands.preflight import check_command
+    from tuner.config.overrides import quoted_texts
     from tuner.runs.progress_bar import make_progress
     from tuner.support.console import PlainConsole
 
-    overrides = list(overrides)
+    overrides = quoted_texts(overrides)
     checked = check_command("train", overrides, config_dir)
     target = checked.folder if folder is None else Path(folder).absolute()
     command.check(checked.config, target, overrides)
@@ -85,10 +86,11 @@ def tune(
     from tuner.checking.features import meant
     from tuner.commands import tune as command
     from tuner.commands.preflight import check_command
+    from tuner.config.overrides import quoted_texts
     from tuner.errors import UserError
     from tuner.support.console import PlainConsole
 
-    overrides = meant(overrides)
+    overrides = meant(quoted_texts(overrides))
     checked = check_command("tune", overrides, config_dir)
     command.check(checked.config, checked.folder, overrides)
     if checked.config.plan:

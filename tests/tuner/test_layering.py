@@ -70,7 +70,7 @@ HOMES = {
     ),
     "sqlalchemy": ("tuner/study/",),
     "optuna_dashboard": ("tuner/commands/dashboard.py", "tuner/study/watching/notes.py"),
-    "tensorboard": ("tuner/trackers/tensorboard.py",),
+    "tensorboard": ("tuner/trackers/tensorboard.py", "tuner/runs/command/event_files.py"),
     "wandb": ("tuner/trackers/wandb/",),
     "wandb_workspaces": ("tuner/trackers/wandb/wandb_report.py",),
     "plotly": ("tuner/reporting/",),

@@ -92,8 +92,11 @@ class Command:
 
     def meant(self, overrides: Sequence[str]) -> list[str]:
         """What was typed, with what is short for something else as that."""
+        from tuner.config.overrides import quoted_texts
+
+        overrides = quoted_texts(overrides)
         if not self.is_search:
-            return list(overrides)
+            return overrides
         from tuner.checking.features import meant
 
         return meant(overrides)

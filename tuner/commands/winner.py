@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 from tuner.config.composition import compose, config_loader, to_json
 from tuner.config.overrides import to_hydra
+from tuner.config.paths import get_path
 from tuner.trial.messages import JsonDict
 
 _OF_A_RUN_ONLY = ("seed", "checkpoint", "tracker", "resume", "trust", "progress")
@@ -61,9 +62,12 @@ class TrainingConfigs:
     def removals(self, wanted: JsonDict) -> list[str]:
         """Overrides that an experiment file of `wanted` needs beside it: a file can add and change, but not remove."""
         choices = [f"{group}={choice}" for group, choice in self._choices.items()]
-        target = f"agent._target_={to_hydra(wanted['agent']['_target_'])}"  # a function's is missing in its group
-        composed = self._composed([*choices, target])
-        return [correction for correction in _corrections(composed, _judged(wanted)) if correction.startswith("~")]
+        config = compose(self._loader, "train", choices)
+        config = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+        for path in OmegaConf.missing_keys(config):  # a function's name, a command, a data set
+            OmegaConf.update(config, path, get_path(wanted, path))
+        corrections = _corrections(_judged(to_json(config)), _judged(wanted))
+        return [correction for correction in corrections if correction.startswith("~")]
 
     @cached_property
     def _choices(self) -> dict[str, str]:

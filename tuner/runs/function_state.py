@@ -46,9 +46,8 @@ def report(trial: Reporter, step: float, value: float, metrics: Mapping[str, flo
             raise UserError(f"tuner.report(..., {name}={given}): a metric must be one number")
     plainly = {name: float(_scalar(measured) or 0.0) for name, measured in metrics.items()}
     if state is not None:
-        numbers = {"step": _scalar(step), "value": _scalar(value)}
-        refused = None in numbers.values()  # by the report that follows
-        save(trial, state, None if refused else {**numbers, "metrics": plainly})
+        refused = None in (_scalar(step), _scalar(value))  # by the report that follows
+        save(trial, state, None if refused else {"step": _scalar(step), "value": _scalar(value), "metrics": plainly})
     _report(trial, step, value, plainly)
 
 
@@ -108,7 +107,8 @@ def resume(trial: Reporter) -> Any:
         return None
     state, pending = found.read(), found.pending
     if pending is not None:  # also if it was reported: the answer may have reached no attempt
-        _report(trial, pending["step"], dict(trial.reported).get(pending["step"], pending["value"]), pending["metrics"])
+        step = float(pending["step"])
+        _report(trial, step, dict(trial.reported).get(step, float(pending["value"])), pending["metrics"])
     return state
 
 

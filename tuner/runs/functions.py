@@ -25,7 +25,7 @@ from tuner.trial.reporter import Reporter
 ENTRY = "tuner.runs.functions:run_trial"
 """What a trial process calls."""
 
-_CHECKED_HERE = ("tuner.simulator.", "tuner.runs.drift_simulator.")
+_CHECKED_HERE = ("tuner.simulator.", "tuner.runs.drift_simulator.", "tuner.runs.command.")
 
 
 def is_function(config: Mapping[str, Any]) -> bool:

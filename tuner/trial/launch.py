@@ -16,6 +16,9 @@ from tuner.support.text_files import open_to_append
 from tuner.trial import folder as files
 from tuner.trial import system
 
+SILENCE_VARIABLE = "TUNER_SILENCE_S"
+"""Holds, in the environment of a trial, after how many seconds without a sign of life it is ended."""
+
 _SOURCE_ROOT = str(Path(__file__).absolute().parents[2])
 
 

@@ -23,7 +23,7 @@ from tuner.trial import folder as files
 from tuner.trial import system
 from tuner.trial.child_end import Ending, Step, judge
 from tuner.trial.dialogue import Dialogue, Turn
-from tuner.trial.launch import Launcher, module_path
+from tuner.trial.launch import SILENCE_VARIABLE, Launcher, module_path
 from tuner.trial.messages import Limits, Message, Outcome, TrialResult, TrialSpec, Verdict
 from tuner.trial.wire import Launch
 
@@ -172,11 +172,14 @@ class TrialProcess:
 
     def _launch(self) -> None:
         self._num_launches += 1
+        environment, silence_s = dict(self.options.environment), self.options.limits.silence_s
+        if silence_s is not None:
+            environment[SILENCE_VARIABLE] = f"{silence_s:g}"
         launch = Launch(
             folder=str(self.folder),
             cwd=os.getcwd(),
             path=module_path(),
-            environment=dict(self.options.environment),
+            environment=environment,
             asked_at=time.monotonic(),
             function_size=len(self.options.function),
         )

@@ -50,11 +50,13 @@ RUN_GROUPS = (
     "progress",
 )
 CHOICES = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.glob("*/*.yaml"))
-FUNCTIONS = ("drifting", "function", "synthetic")  # agents that are none
+FUNCTIONS = ("command", "drifting", "function", "synthetic")  # agents that are none
 NEEDS = {  # choices that fit only one agent, or ask for something
     "adaptive/ppo_ess": "agent=ppo",
     "adaptive/ppo_kl": "agent=ppo",
     "adaptive/ess": "agent=prioritized_dqn",
+    "agent/command": "agent.command=ls agent.metric=loss",
+    "space/command": "agent=command agent.command=ls agent.metric=loss",
     "agent/function": "agent._target_=tests.tuner.entries.train +agent.context=0",
     "agent/bc_continuous": "env=pendulum buffer.dataset=mine",
     "buffer/dataset": "buffer.dataset=mine",

@@ -9,6 +9,7 @@ from tests.tuner.command_line import CommandLine
 from tests.tuner.commands.fake_studies import FAKE, SMALL_STUDY, judged, line_after, tune, winner_of
 from tuner.commands.preflight import preflight
 from tuner.commands.tune import TuneResult
+from tuner.commands.winner import TrainingConfigs
 from tuner.config.composition import to_json
 
 pytestmark = pytest.mark.usefixtures("fake_executor")
@@ -57,3 +58,12 @@ def test_what_a_study_returns_says_how_to_train_the_winner(tuner: CommandLine) -
     assert judged(to_json(preflight("train", result.overrides))) == judged(result.config)
     assert result.experiment_file.exists()
     assert str(result.verdict.winner)
+
+
+def test_a_group_whose_file_leaves_a_value_open_has_an_experiment_too() -> None:
+    typed = ["agent=command", "agent.command='ls {lr}'", "agent.metric=loss", "agent.read=csv", "agent.step=epoch"]
+    wanted = to_json(preflight("train", [*typed, "+agent.lr=0.1"]))
+    configs = TrainingConfigs([*typed, "+agent.lr=0.1"])
+    assert configs.removals(wanted) == []
+    del wanted["agent"]["window"]
+    assert configs.removals(wanted) == ["~agent.window"]

@@ -67,3 +67,13 @@ def test_no_name_leads_out_of_the_folder(here: Path, name: str) -> None:
     with pytest.raises(ValueError, match="is not in"):
         apply_changes(here, {name: Piece(0, b"x")})
     assert not (here.parent / "escaped").exists()
+
+
+def test_a_folder_that_is_being_written_stays_there_with_its_files(there: Path) -> None:
+    aside = there / "state" / ".000002.1-ab.aside" / "files"
+    aside.mkdir(parents=True)
+    (aside / "model.pt").write_bytes(b"half")
+    watch = FolderWatch(there)
+    assert watch.changes() == {}
+    aside.parent.rename(there / "state" / "000002")
+    assert watch.changes() == {"state/000002/files/model.pt": Piece(0, b"half")}

@@ -1,0 +1,27 @@
+"""What a member begins with that goes on from another one: of a function, its last checkpoint."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tuner.features.population.initial_state import drop_state, inherit
+from tuner.runs.function_state import FunctionState
+from tuner.trial.folder import REPORTS_FILE
+
+
+@pytest.mark.parametrize("is_copy", [False, True])
+def test_a_function_goes_on_from_the_checkpoint_of_the_other_one(tmp_path: Path, is_copy: bool) -> None:
+    source, folder = tmp_path / "source", tmp_path / "new"
+    FunctionState(source).write_arrays({"epoch": 3, "w": np.ones(4)})
+    (source / REPORTS_FILE).write_text("{}\n")
+    inherit(folder, source, is_copy=is_copy)
+    drop_state(source)
+    assert FunctionState(source).newest() is None
+    found = FunctionState(folder).newest()
+    assert found is not None
+    assert found.read()["epoch"] == 3
+    FunctionState(folder).write_arrays({"epoch": 4})
+    newest = FunctionState(folder).newest()
+    assert newest is not None
+    assert newest.read() == {"epoch": 4}

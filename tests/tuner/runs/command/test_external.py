@@ -1,0 +1,230 @@
+"""A program in the place of an agent: what it writes becomes reports, and how it ends is its outcome."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tuner.runs.reporters import Reporter
+from tuner.errors import UserError
+from tuner.runs.command.external import Script, ScriptError
+from tuner.runs.functions import run_function
+from tuner.trial import system
+from tuner.trial.launch import SILENCE_VARIABLE
+from tuner.trial.messages import TrialInterrupted
+
+SCRIPT = """
+import json, os, sys, time
+kind, steps = sys.argv[1], int(sys.argv[2])
+out = open("log.jsonl", "a")
+def log(step, value, **more):
+    print(json.dumps({"step": step, "ret": value, **more}), file=out, flush=True)
+"""
+
+
+def config(tmp_path: Path, body: str, kind: str = "x", **settings: Any) -> dict[str, Any]:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT + body)
+    agent = {
+        "_target_": "tuner.runs.command.Script",
+        "command": f"{sys.executable} {script} {kind} {{steps}} {{seed}}",
+        "read": "jsonl",
+        "metric": "ret",
+        "step": "step",
+        "steps": 100,
+        "points": 4,
+        **settings,
+    }
+    return {"agent": agent, "seed": 3, "training": {"total_steps": 100}}
+
+
+def run(tmp_path: Path, body: str, reporter: Reporter | None = None, **settings: Any) -> Reporter:
+    reporter = reporter or Reporter()
+    folder = tmp_path / "run"
+    folder.mkdir(exist_ok=True)
+    run_function(config(tmp_path, body, **settings), folder, reporter)
+    return reporter
+
+
+def test_what_it_writes_is_reported_on_the_grid_and_it_runs_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    found = run(tmp_path, "for step in range(10, 101, 10): log(step, step * 2, seed=int(sys.argv[3]))")
+    assert found.reported == [(0.25, 30.0), (0.5, 80.0), (0.75, 130.0), (1.0, 180.0)]
+    rows = (tmp_path / "run" / "script" / "log.jsonl").read_text().splitlines()
+    assert json.loads(rows[0]) == {"step": 10, "ret": 20, "seed": 3}
+
+
+def test_output_is_read_by_a_pattern(tmp_path: Path) -> None:
+    pattern = r"at (?P<step>\d+): (?P<value>\S+)"
+    found = run(
+        tmp_path,
+        "for step in (50, 100): print(f'at {step}: {step / 10}')",
+        **{"read": "output", "metric": "", "step": None, "pattern": pattern},
+    )
+    assert found.reported == [(0.25, 5.0), (0.5, 5.0), (0.75, 10.0), (1.0, 10.0)]
+
+
+def test_one_that_ends_early_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = []
+    reporter = Reporter()
+    monkeypatch.setattr(reporter, "ends", lambda reason, used: said.append((reason, used)))
+    found = run(tmp_path, "log(25, 1); log(40, 7)", reporter)
+    assert found.reported == [(0.25, 1.0), (0.5, 7.0), (0.75, 7.0), (1.0, 7.0)]
+    assert said == [("the command ended at step 40 of 100: its last score counts for the rest", 0.4)]
+
+
+@pytest.mark.parametrize(
+    ("body", "settings", "message"),
+    [
+        (
+            "",
+            {"files": "m.jsonl"},
+            r"status 0, but agent.metric=ret never appeared: .* written no file m.jsonl .*printed n",
+        ),
+        ("", {}, r"1 file \*.jsonl with nothing in it; it printed nothing"),
+        ("print(json.dumps({'retrn': 1}), file=out)", {}, r"1 file \*.jsonl with retrn; did you mean retrn\?"),
+        ("print(json.dumps({'ret': 1}), file=out)", {}, "its rows have no step beside it"),
+        (
+            "print('hello')",
+            {"read": "output", "metric": "", "step": None, "pattern": r"(?P<step>\d+) (?P<value>\d+)"},
+            "never appeared: no line of script-output.log matches",
+        ),
+    ],
+)
+def test_one_that_gives_no_score_is_refused_with_what_it_gave(
+    tmp_path: Path, body: str, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        run(tmp_path, body, **settings)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "message"),
+    [
+        (
+            "log(10, 1); raise ValueError('no such layer')",
+            ScriptError,
+            "exit status 1; its last line: ValueError: no such layer\n  before it:",
+        ),
+        ("sys.exit(7)", ScriptError, "ended with exit status 7; it printed nothing"),
+        ("print('bye'); sys.exit(7)", ScriptError, "exit status 7; its last line: bye"),
+        ("os.kill(os.getpid(), 9)", ScriptError, "was killed by SIGKILL, which the kernel does when memory runs out"),
+        ("os.kill(os.getpid(), 11)", ScriptError, "was ended by SIGSEGV"),
+        ("raise MemoryError", MemoryError, "MemoryError"),
+    ],
+)
+def test_one_that_fails_is_reported_with_its_status_and_last_lines(
+    tmp_path: Path, body: str, kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=f"(?s){message}"):
+        run(tmp_path, body)
+
+
+def test_a_metric_that_never_appears_ends_it_before_the_controller_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SILENCE_VARIABLE, "0.3")
+    began = time.monotonic()
+    with pytest.raises(UserError, match=r"did not appear within executor.limits.silence_s=0.3 s: 1 file .* with other"):
+        run(tmp_path, "print(json.dumps({'other': 1}), file=out, flush=True)\ntime.sleep(60)")
+    assert time.monotonic() - began < 10.0
+
+
+TREE = """
+import subprocess
+children = [
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"], start_new_session=alone)
+    for alone in (False, True)
+]
+open("pids", "w").write(" ".join(str(one.pid) for one in children) + f" {os.getpid()}")
+log(50, 1)
+"""
+
+
+def assert_gone(tmp_path: Path) -> None:
+    pids = [int(pid) for pid in (tmp_path / "run" / "script" / "pids").read_text().split()]
+    assert len(pids) == 3
+    deadline = time.monotonic() + 5.0
+    while alive := [pid for pid in pids if system.start_time(pid) is not None and not is_zombie(pid)]:
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.02)
+
+
+def is_zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_a_run_that_is_ended_ends_all_that_the_program_has_started(tmp_path: Path) -> None:
+    with pytest.raises(TrialInterrupted):
+        run(tmp_path, TREE + "time.sleep(100)", Reporter(stop_at=0.4))
+    assert_gone(tmp_path)
+
+
+def test_nothing_that_it_has_left_in_its_group_outlives_it(tmp_path: Path) -> None:
+    run(tmp_path, TREE.replace("(False, True)", "(False, False)"))
+    assert_gone(tmp_path)
+
+
+GOES_ON = """
+begin = int(open(sys.argv[-1]).read()) if "--resume" in sys.argv else 0
+for step in range(begin + 25, steps + 1, 25):
+    log(step, step + (1000 if begin else 0))
+    open("model.ckpt", "w").write(str(step))
+    if step == 50 and not begin:
+        sys.exit(1)
+"""
+
+
+def test_a_resume_flag_lets_it_go_on(tmp_path: Path) -> None:
+    reporter = Reporter()
+    more = {"resume_flag": "--resume {checkpoint}", "checkpoint": "*.ckpt"}
+    with pytest.raises(ScriptError):
+        run(tmp_path, GOES_ON, reporter, **more)
+    assert reporter.reported == [(0.25, 25.0), (0.5, 50.0)]
+    run(tmp_path, GOES_ON, reporter, **more)
+    assert reporter.reported == [(0.25, 25.0), (0.5, 50.0), (0.75, 1075.0), (1.0, 1100.0)]
+
+
+def test_without_one_it_begins_anew_in_an_empty_folder(tmp_path: Path) -> None:
+    reporter = Reporter()
+    with pytest.raises(ScriptError):
+        run(tmp_path, GOES_ON, reporter)
+    (tmp_path / "run" / "script" / "old").touch()
+    with pytest.raises(ScriptError):
+        run(tmp_path, GOES_ON, reporter)
+    assert not (tmp_path / "run" / "script" / "old").exists()
+    assert len((tmp_path / "run" / "script" / "log.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"read": "csvv"}, "agent.read=csvv must be one of tensorboard, jsonl, csv, wandb, output"),
+        ({"metric": ""}, "agent.metric is missing"),
+        ({"step": None}, r"agent.step is missing: the name of the step axis beside ret \(agent.read=jsonl\)"),
+        ({"read": "tensorboard"}, "agent.step has no meaning with agent.read=tensorboard"),
+        ({"pattern": "x"}, "agent.pattern has no meaning with agent.read=jsonl: use agent.read=output"),
+        ({"read": "output"}, "agent.read=output needs agent.pattern"),
+        ({"files": "/tmp/x.csv"}, "agent.files=/tmp/x.csv must be within the run's own folder"),
+        ({"files": "../x.csv"}, "agent.files=../x.csv must be within"),
+        ({"steps": 0}, "agent.steps=0 must be 1 or more"),
+        ({"window": 0}, "agent.window=0 must be 1 or more"),
+        ({"resume_flag": "--from {checkpoint}"}, "agent.checkpoint says which files these are"),
+        ({"checkpoint": "*.pt"}, r"agent.checkpoint is for \{checkpoint\} in agent.resume_flag"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Script(**{"command": "true", "read": "jsonl", "metric": "ret", "step": "step", **settings})
+
+
+def test_outside_of_a_run_it_does_nothing() -> None:
+    with pytest.raises(UserError, match="agent=command runs by tuner train or tuner tune only"):
+        Script("true", "ret", "jsonl", step="step")(seed=0)
+    assert os.getpgrp()

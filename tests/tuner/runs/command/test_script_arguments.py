@@ -1,0 +1,73 @@
+"""Command lines with placeholders: what becomes of them, and which are refused."""
+
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import UserError
+from tuner.runs.command.script_arguments import ScriptLine, check_command, from_elsewhere
+
+
+def line(text: str) -> ScriptLine:
+    return ScriptLine(text, "agent.command")
+
+
+def test_placeholders_are_filled_and_a_value_stays_one_argument() -> None:
+    found = line("prog --lr {lr} --name={name} '{{\"a\": {n}}}' --on {on} --layers {layers}")
+    assert found.placeholders == ("lr", "name", "n", "on", "layers")
+    values = {"lr": 1e-05, "name": "two words; $HOME", "n": 3, "on": True, "layers": [64, 32]}
+    assert found.filled(values) == [
+        *("prog", "--lr", "1e-05", "--name=two words; $HOME", '{"a": 3}', "--on", "True", "--layers", "64,32"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("python x.py 'a", "is no command line: No closing quotation"),
+        ("python x.py {lr", "is no command line"),
+        ("python x.py {0}", r"\{0\} is no placeholder: it must be a name; write \{\{ for a brace"),
+        ("python x.py {a.b}", r"\{a.b\} is no placeholder"),
+        ("python x.py {}", r"\{\} is no placeholder"),
+        ("python x.py | tee y", r"no shell reads it, so \| has no meaning there; for one, write bash -c"),
+        ("python x.py > y", "so > has no meaning"),
+    ],
+)
+def test_what_is_no_command_line_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        line(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "resume", "parameters", "message"),
+    [
+        ("", None, {}, "agent.command is empty"),
+        ("nosuchprogram {lr}", None, {"lr": 1}, "there is no program nosuchprogram here"),
+        ("python nothere.py", None, {}, "there is no file nothere.py here"),
+        ("true {lr}", None, {}, r"\{lr\} has no value.*Give it one by \+agent.lr=..., and search it"),
+        ("true {lr}", None, {"lr_": 1}, r"\{lr\} has no value; did you mean lr_\?"),
+        ("true", None, {"gamma": 1}, r"agent.gamma changes nothing: the command has no \{gamma\}"),
+        ("true {lrate}", None, {"lrate": 1, "lrat": 2}, r"no \{lrat\}; did you mean lrate\?"),
+        ("true {steps}", None, {"steps": 1}, "agent.steps is the name of a placeholder that each run has a value for"),
+        ("true {checkpoint}", None, {}, r"agent.command: \{checkpoint\} has no value"),
+        ("true", "--from {checkpont}", {}, r"agent.resume_flag: \{checkpont\} has no value; did you mean checkpoint\?"),
+    ],
+)
+def test_placeholders_and_parameters_must_agree(
+    text: str, resume: str | None, parameters: dict[str, object], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        check_command(line(text), ScriptLine(resume, "agent.resume_flag") if resume else None, parameters)
+
+
+def test_what_agrees_is_taken() -> None:
+    check_command(line("true {lr} {seed} {steps} {folder}"), None, {"lr": 1})
+    check_command(line("true"), ScriptLine("--from {checkpoint} {lr}", "agent.resume_flag"), {"lr": 1})
+
+
+def test_files_that_are_here_get_their_whole_path(tmp_path: Path) -> None:
+    for name in ("ppo.py", "run", "python"):
+        (tmp_path / name).touch()
+    found = from_elsewhere(["python", "ppo.py", "--config", "other.py", "-x", "", "y" * 5000], tmp_path)
+    assert found == ["python", str(tmp_path / "ppo.py"), "--config", "other.py", "-x", "", "y" * 5000]
+    assert from_elsewhere(["./run"], tmp_path) == [str(tmp_path / "run")]
