@@ -91,6 +91,12 @@ EXPLOITS: dict[str, Callable[[Config], object]] = {
     "pool that is none": target("env.id", "envpool:hidden:X"),  # type: ignore[arg-type]
     "framework": target("backend.module", "hidden"),  # type: ignore[arg-type]
     "a function": lambda config: (config.pop("backend"), config.update(agent=SYSTEM)),
+    "a program": lambda config: (
+        config.pop("backend"),
+        config.update(
+            agent={"_target_": "tuner.runs.command.Script", "command": "mkdir ../owned", "points": 1, "steps": 1}
+        ),
+    ),
     "secrets of the environment": target("tracker.wandb", {"project": "${oc.env:SECRET}"}),
     "a target that is looked up": target("noise", {"_target_": "${oc.env:SECRET}"}),
 }
@@ -347,7 +353,7 @@ def test_everything_in_conf_is_known() -> None:
     of_a_study = ("executor", "pruner", "sampler", "storage", "study", "finder", "hydra")
     for file in conf_folder().glob("*/*.yaml"):
         content = yaml.safe_load(file.read_text()) or {}
-        if file.parent.name in of_a_study or file.name == "function.yaml":  # whose target is the user's to name
+        if file.parent.name in of_a_study or file.name in ("function.yaml", "command.yaml"):  # code of the user's own
             continue
         for package in ("keras", "pytorch"):
             for name in targets_in(content):

@@ -132,7 +132,7 @@ def test_within_noise_is_counted_from_the_winners_own_spread() -> None:
     result = verdict(study(*screened(*values), *compared(winner, [1.0, 2.0, 3.0, 4.0])))
     assert result.within_noise == 2  # not the winner itself (trial 3)
     assert "2 of 4 other finished screening trials are within seed noise of it." in result.sentence
-    assert f"a screening score of {format_number(limit)} or more" in result.details[-1]
+    assert f"a screening score of {format_number(limit, 3)} or more" in result.details[-1]
 
 
 def test_noise_is_not_guessed_from_two_runs() -> None:

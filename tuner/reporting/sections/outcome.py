@@ -34,7 +34,7 @@ def verdict_section(found: Verdict) -> Html:
         ("default, test IQM", _with_interval(found.default)),
         ("difference", _difference(found)),
         ("P(winner beats default)", "" if found.improvement is None else f"{found.improvement:.2f}"),
-        ("selection optimism", "" if found.optimism is None else format_signed(found.optimism)),
+        ("selection optimism", "" if found.optimism is None else format_signed(found.optimism, 3)),
     ]
     cards = [_card(name, value) for name, value in numbers if value]
     details = [tag("li", detail) for detail in found.details]
