@@ -240,9 +240,9 @@ def _noise_details(noise: Noise) -> tuple[str, str]:
         f"{count} of {counted(noise.num_others, 'other finished screening trial')} {verb} within seed noise of it."
     )
     detail = (
-        f"Within seed noise: a screening score of {format_number(noise.limit, 3)} or more, about two standard deviations "
-        f"over seeds ({format_number(noise.deviation, 3)} each, from {noise.num_runs} runs of the winner) below its "
-        "mean."
+        f"Within seed noise: a screening score of {format_number(noise.limit, 3)} or more, about two standard "
+        f"deviations over seeds ({format_number(noise.deviation, 3)} each, from {noise.num_runs} runs of the winner) below "
+        "its mean."
     )
     return sentence, detail
 
