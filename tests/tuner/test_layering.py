@@ -87,7 +87,8 @@ HOMES = {
     "omegaconf": (
         *("tuner/cli.py", "tuner/config/", "tuner/checking/", "tuner/runs/build.py", "tuner/runs/config_checks.py"),
         *("tuner/commands/", "tuner/sweeper/", "tuner/features/ablation/ablate.py"),
-        "tuner/features/environments/joint_study.py",
+        *("tuner/features/environments/joint_study.py", "tuner/features/benchmark/bench.py"),
+        "tuner/features/benchmark/two_settings.py",
     ),
     "onnx": ("note_rl/learners/",),
     "onnxruntime": ("note_rl/learners/onnx_files.py",),

@@ -19,6 +19,7 @@ class InChecking:
 
     Attributes:
         schemas: Of commands of its own, by primary config.
+        trained: Of commands of its own that train as configured: by primary config, the dataclass of the plain values.
         absent: What to say of a key in one of these groups where that is off, by group.
         meant: What was typed for `tuner tune`, with what is short for something else as that.
         again: The opposite: what to type again.
@@ -30,6 +31,7 @@ class InChecking:
 
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     sections: Mapping[str, type] = field(default_factory=dict)
+    trained: Mapping[str, type] = field(default_factory=dict)
     absent: Mapping[str, str] = field(default_factory=dict)
     meant: Callable[[Sequence[str]], Sequence[str]] = _same
     again: Callable[[Sequence[str]], Sequence[str]] = _same

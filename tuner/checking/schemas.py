@@ -74,6 +74,11 @@ SCHEMAS: Mapping[str, Schema] = {
     "dashboard": Schema(DashboardValues, {"storage": StorageConfig}),
     "guide": Schema(GuideValues),
     "doctor": Schema(DoctorValues, {"storage": StorageConfig}, {"executor": Part()}),
+    **{
+        name: Schema(values, {**SECTIONS, "storage": StorageConfig}, {**_RUN_PARTS, "executor": Part()})
+        for part in _FEATURES
+        for name, values in part.trained.items()
+    },
     **{name: schema for part in _FEATURES for name, schema in part.schemas.items()},
 }
 """By primary config."""

@@ -134,6 +134,7 @@ class CompareValues(RunValues):
 
     num_seeds: int = setting(kind=Count(2))
     margin: float = setting(kind=SHARE_BELOW_1)
+    settings: Sequence[str] | None = setting(None, Named("settings as they are typed"))
 
 
 @dataclass(frozen=True, kw_only=True)

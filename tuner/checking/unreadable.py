@@ -129,16 +129,26 @@ def _with_quotes(word: str) -> str:
     return f"{key}={to_hydra(value)}" if '"' in value else f'{key}="{value}"'
 
 
+def _with_quoted_items(word: str) -> str:
+    """`settings=[agent.gamma=0.9]`, a list of settings."""
+    key, _, value = word.partition("=")
+    found = _LISTED_SETTINGS.fullmatch(value)
+    return word if found is None else f"{key}=[{','.join(f"'{one.strip()}'" for one in found[1].split(','))}]"
+
+
 def _with_closed_quotes(word: str) -> str:
     key, equals, value = word.partition("=")
     return f'{key}="{value.strip(chr(34) + chr(39))}"' if equals and value[:1] in ("'", '"') else word
 
+
+_LISTED_SETTINGS: Final = re.compile(r"\[([^\[\]{}'\"=,]+=[^\[\]{}'\"]*)\]")
 
 _RULES: Final[tuple[tuple[str, Callable[[str], str]], ...]] = (
     ("a sign in it only looks like the one of a keyboard", _with_plain_signs),
     ("a setting and its value are joined by =", _with_equals),
     ("names and values within braces are joined by a colon", _with_colons),
     ("a bracket is missing, or one too many", _with_brackets),
+    ("settings in a list are put in quotes", _with_quoted_items),
     ("a quotation mark is missing", _with_closed_quotes),
     ("such a value is put in quotes twice, for the shell and for Hydra", _with_quotes),
 )

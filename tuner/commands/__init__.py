@@ -52,7 +52,7 @@ COMMANDS = {
             own_code=True,
             usage="[AGENT] [...]",
         ),
-        Command("compare", "adaptation against none, on fresh seeds", "compare", is_job=True, has_check=True),
+        Command("compare", "two settings, or adaptation and none", "compare", is_job=True, has_check=True),
         Command(
             "play",
             "evaluate a trained run and film it",

@@ -65,6 +65,8 @@ class Command:
         class_key: The config key that a bare word with a dot is given to in place of that (`tuner check my_rl.Agent`).
         takes_several: There may be several bare words, which become a list.
         own_code: Modules in the working directory are part of the program, as of a job.
+        listed: Groups of which several choices may be listed (`agent=[a,b]`); the list becomes that of the setting with
+            an s behind the name, and its first choice that of the group.
         usage: What may follow the name, for the help page.
         folder_key: The setting that names another folder to write into.
         is_search: Whether features give what is typed another meaning.
@@ -84,6 +86,7 @@ class Command:
     class_key: str | None = None
     takes_several: bool = False
     own_code: bool = False
+    listed: tuple[str, ...] = ()
     usage: str = "[KEY=VALUE ...]"
     folder_key: str | None = None
     is_search: bool = False
@@ -95,6 +98,10 @@ class Command:
         from tuner.config.overrides import quoted_texts
 
         overrides = quoted_texts(overrides)
+        if self.listed:
+            from tuner.checking.listed_choices import with_lists
+
+            return with_lists(overrides, self.listed)
         if not self.is_search:
             return overrides
         from tuner.checking.features import meant

@@ -1,4 +1,4 @@
-"""`tuner compare`: one configuration with and without adaptation, on fresh seeds."""
+"""`tuner compare`: two settings, or one configuration with and without adaptation, on fresh seeds."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -6,9 +6,12 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from tuner.commands.command import CommandModule
 from tuner.commands.comparison_runs import compare
+from tuner.commands.features import InCommands
 from tuner.errors import UserError
 from tuner.executors.executor_factory import check_executor
+from tuner.features import parts
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL
 from tuner.results.number_format import format_alike, format_number
 from tuner.runs.adaptation_comparison import ARMS, AdaptiveComparison, Scores, what_is_compared
@@ -23,9 +26,14 @@ from tuner.trial.messages import JsonDict, Outcome
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
     """Refuses a comparison of one thing with itself, and to go on with another one."""
-    del overrides, config_dir
+    if (other := _other(config)) is not None:
+        other.check(config, folder, overrides, config_dir)
+        return
     if not config.get("adaptive"):
-        raise UserError("there is no adaptation to compare with: choose one, adaptive=ess, gns, ppo_kl or ppo_ess")
+        raise UserError(
+            "there is no adaptation to compare with: choose one, adaptive=ess, gns, ppo_kl or ppo_ess; or type two "
+            "settings, settings=['agent.gamma=0.99','agent.gamma=0.9']"
+        )
     check_trackers(resolve(config).get("tracker"))
     check_same(folder, what_is_compared(resolve(config)))
     Scores(folder)
@@ -34,7 +42,8 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Trains pairs of runs, says each score, then the difference and what it means."""
-    del overrides
+    if (other := _other(config)) is not None:
+        return other.run(config, folder, overrides)
     console = PlainConsole()
     resolved = resolve(config)
     scores: dict[str, list[float]] = {arm: [] for arm in ARMS}
@@ -62,6 +71,11 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         soft_wrap=True,
     )
     return 0
+
+
+def _other(config: DictConfig) -> CommandModule | None:
+    """What a feature compares in place of adaptation."""
+    return next(filter(None, (part.compared(config) for part in parts(InCommands))), None)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Runs what `tuner compare` compares, by whatever executor."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.config.composition import run_config_of
@@ -9,7 +10,14 @@ from tuner.errors import UserError
 from tuner.executors.base import Executor, TrialEnded, TrialReported
 from tuner.executors.executor_factory import make_executor
 from tuner.executors.tracked import TrackedRuns
-from tuner.runs.adaptation_comparison import Scores, runs_of, score_of, score_without_an_end, what_is_compared
+from tuner.runs.adaptation_comparison import (
+    DEFAULT_METRIC,
+    Scores,
+    runs_of,
+    score_of,
+    score_without_an_end,
+    what_is_compared,
+)
 from tuner.runs.run_folders import CONFIG_FILE, begin
 from tuner.trackers.base import RunInfo, Tracker
 from tuner.trial import folder as files
@@ -31,13 +39,46 @@ def compare(config: JsonDict, folder: Path, tracker: Tracker) -> Iterator[tuple[
     """
     if not (folder / CONFIG_FILE).exists():
         begin(folder, what_is_compared(config))
-    scores = Scores(folder)
     runs = list(runs_of(config, config["num_seeds"]))
-    open_runs = [_Run(arm, seed, told, folder) for arm, seed, told in runs if (arm, seed) not in scores]
+    yield from scored(ComparedRuns(runs, Scores(folder), folder), config["executor"], tracker)
+
+
+@dataclass(frozen=True)
+class ComparedRuns:
+    """Runs whose scores are compared.
+
+    Attributes:
+        runs: Arm, seed and configuration of each.
+        scores: Those that are known; gets the others as soon as they are.
+        folder: Of the folders of the runs.
+        study: What trials and trackers know it as.
+        metric: Name of what makes a score of a curve.
+    """
+
+    runs: Sequence[tuple[str, int, JsonDict]]
+    scores: Scores
+    folder: Path
+    study: str = _STUDY
+    metric: str = DEFAULT_METRIC
+
+
+def scored(compared: ComparedRuns, executor_config: JsonDict, tracker: Tracker) -> Iterator[tuple[str, int, float]]:
+    """Trains the runs whose scores are not known yet; gives arm, seed and score of each, in their order.
+
+    Args:
+        compared: The runs, and what is known of them.
+        executor_config: Where they run.
+        tracker: Gets every run.
+
+    Raises:
+        UserError: A run came to no end that can be compared.
+    """
+    runs, scores = compared.runs, compared.scores
+    open_runs = [_Run(arm, seed, told, compared) for arm, seed, told in runs if (arm, seed) not in scores]
     if open_runs:
         tracked = TrackedRuns(tracker)
         try:
-            with make_executor(config["executor"]) as executor:
+            with make_executor(executor_config) as executor:
                 ended = _trained(open_runs, executor, scores, tracked)
                 for arm, seed, _ in runs:
                     while (arm, seed) not in scores:
@@ -52,10 +93,11 @@ def compare(config: JsonDict, folder: Path, tracker: Tracker) -> Iterator[tuple[
 class _Run:
     """One run of an arm with a seed, from its beginning."""
 
-    def __init__(self, arm: str, seed: int, config: JsonDict, folder: Path) -> None:
+    def __init__(self, arm: str, seed: int, config: JsonDict, compared: ComparedRuns) -> None:
         self.arm, self.seed, self.config = arm, seed, config
-        self.folder = folder / f"{arm}_{seed}"
-        self.spec = TrialSpec(_STUDY, arm, seed, seed, run_config_of(config))
+        self.study, self.metric = compared.study, compared.metric
+        self.folder = compared.folder / f"{arm}_{seed}"
+        self.spec = TrialSpec(self.study, arm, seed, seed, run_config_of(config))
         self.curve: list[tuple[float, float]] = []
 
     def begin(self, executor: Executor) -> None:
@@ -70,7 +112,9 @@ class _Run:
     def about(self) -> RunInfo:
         """The comparison as trackers know it."""
         words, group = (self.arm, f"seed={self.seed}"), self.folder.parent
-        return RunInfo(" ".join(words), group.name, self.spec.config, self.folder, words, _STUDY, group_folder=group)
+        return RunInfo(
+            " ".join(words), group.name, self.spec.config, self.folder, words, self.study, group_folder=group
+        )
 
     @property
     def total_steps(self) -> int:
@@ -80,9 +124,9 @@ class _Run:
     def score(self, result: TrialResult) -> float:
         """What it comes to."""
         if result.outcome is Outcome.COMPLETE:
-            return score_of(self.curve)
+            return score_of(self.curve, self.metric)
         if result.outcome.effects.penalised:
-            return score_without_an_end(self.config, self.curve)
+            return score_without_an_end(self.config, self.curve, self.metric)
         kind, _, message = result.reason.partition(": ")
         reason = message if result.deterministic and kind.isidentifier() else result.reason or str(result.outcome)
         raise UserError(f"{self.arm} with seed {self.seed} came to no good end: {reason}\nMore is in {self.folder}")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.commands.command import Command
+from tuner.commands.command import Command, CommandModule
 from tuner.features import nothing
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ class InCommands:
     Attributes:
         commands: Its own, each with the module that it is in. This is read for the help page: import nothing heavy.
         defined: The study of a config, of what was typed and of the folder of groups, where that is one of the feature.
+        compared: What does `tuner compare` with this config in place of the comparison of adaptation.
     """
 
     commands: tuple[Command, ...] = ()
     defined: "Callable[[DictConfig, Sequence[str], str | Path | None], StudyDefinition | None]" = nothing
+    compared: "Callable[[DictConfig], CommandModule | None]" = nothing

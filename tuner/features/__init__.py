@@ -18,6 +18,7 @@ FEATURES: Final = (
     "environments",
     "population",
     "decision",
+    "benchmark",
 )
 """A line for each, in the order in which they are shown."""
 

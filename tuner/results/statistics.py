@@ -222,13 +222,25 @@ def _resample(num_scores: int, resamples: int, rng: np.random.Generator) -> NDAr
 
 
 def _percentiles(statistics: FloatArray, level: float, num_scores: int) -> Interval:
-    if not 0 < level < 1:
-        raise ValueError(f"level is a share between 0 and 1, not {level}")
-    tail = (1 - level) / 2
-    if num_scores > 1:
-        tail = NormalDist().cdf(-math.sqrt(num_scores / (num_scores - 1)) * student_t(level, num_scores - 1))
+    tail = expanded_tail(level, num_scores)
     low, high = np.quantile(statistics, [tail, 1 - tail])
     return Interval(float(low), float(high))
+
+
+def expanded_tail(level: float, num_scores: int, num_groups: int = 1) -> float:
+    """The share of resamples below an interval, and above it: less than `(1 - level) / 2`, see `bootstrap_interval`.
+
+    Args:
+        level: Coverage aimed at, in (0, 1).
+        num_scores: Of each group.
+        num_groups: Groups of scores that are resampled each for itself.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level is a share between 0 and 1, not {level}")
+    if num_scores < 2:
+        return (1 - level) / 2
+    degrees = num_groups * (num_scores - 1)
+    return NormalDist().cdf(-math.sqrt(num_scores / (num_scores - 1)) * student_t(level, degrees))
 
 
 def student_t(level: float, degrees: int) -> float:

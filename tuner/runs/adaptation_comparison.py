@@ -12,7 +12,7 @@ from note_rl.collect.evaluation import random_policy_returns
 from tuner.config.composition import RunConfig
 from tuner.errors import UserError
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL
-from tuner.results.objective import Mixed
+from tuner.results.objective import Mixed, make_metric
 from tuner.results.protocol import penalty, seed_stream
 from tuner.results.statistics import Interval, difference_interval, iqm
 from tuner.runs.build import build_run
@@ -21,6 +21,7 @@ from tuner.support.text_files import atomic_write, parse_json
 from tuner.trial.messages import JsonDict
 
 ARMS = ("adaptive", "frozen")
+DEFAULT_METRIC = Mixed.name
 _RESULTS = "compare.jsonl"
 
 
@@ -79,13 +80,14 @@ class Scores:
 
     Args:
         folder: Of the comparison.
+        name: Of the file.
 
     Raises:
         UserError: They cannot be read.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / _RESULTS
+    def __init__(self, folder: Path, name: str = _RESULTS) -> None:
+        self._path = folder / name
         self._known = _read(self._path)
 
     def __contains__(self, key: object) -> bool:
@@ -101,18 +103,18 @@ class Scores:
         atomic_write(self._path, "".join(lines))
 
 
-def score_of(curve: Sequence[tuple[float, float]]) -> float:
-    """Half area under the curve of evaluations, half their final part."""
-    return float(Mixed()(sorted(curve)))
+def score_of(curve: Sequence[tuple[float, float]], metric: str = DEFAULT_METRIC) -> float:
+    """What a metric makes of evaluations; by default half their area, half their final part."""
+    return float(make_metric(metric)(sorted(curve)))
 
 
-def score_without_an_end(config: JsonDict, curve: Sequence[tuple[float, float]]) -> float:
+def score_without_an_end(config: JsonDict, curve: Sequence[tuple[float, float]], metric: str = DEFAULT_METRIC) -> float:
     """Of a run that diverged: it ends with what a random policy scores, or its own worst evaluation if that is less."""
     run = RunConfig.from_json(config)
     returns = random_policy_returns(build_run(run).environment, NUM_EPISODES, run.seed)
     worst = penalty(float(returns.mean()), [value for _, value in curve])
     assert worst is not None
-    return score_of([*curve, (1.0, worst)])
+    return score_of([*curve, (1.0, worst)], metric)
 
 
 def _read(path: Path) -> dict[tuple[str, int], float]:

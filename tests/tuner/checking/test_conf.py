@@ -27,6 +27,7 @@ PRIMARY = (
         "plot",
         "report",
         "ablate",
+        "bench",
         "dashboard",
         "options",
     ),

@@ -20,6 +20,7 @@ WORDS = {
     r"|study_?environment|score_?scale|own_?winner",
     "population": r"(?<![_a-z])population(?!_size)|evolution|evolve|\bpbt\b|\bgenerations?\b|static_label",
     "decision": r"\"decision\"|study\.decision|\bdecision: str|posterior|by_?all_?runs|by_?model|believed\b(?! after)",
+    "benchmark": r"features\.benchmark|\"benchmark\"|\bbench\.yaml",
 }
 """By feature: what names it in the source.
 
@@ -54,6 +55,7 @@ NAMED_IN = {
         "tuner/features/constraints/study.py": "its model knows no limits: refused",
         "tuner/checking/section_types.py": "a key of the group study is a field of its class",
     },
+    "benchmark": {LIST: "the list of features"},
 }
 """By feature: the files outside of its package that name it, and why; three at most."""
 MOST_FILES = 3
@@ -97,6 +99,7 @@ def test_few_files_outside_its_package_name_a_feature(feature: str) -> None:
         ("population", "summary.stage(EVOLVE)"),
         ("population", "summary.static_label"),
         ("decision", "if isinstance(settings.decision, ByModel):"),
+        ("benchmark", "from tuner.features.benchmark.bench import measure"),
         ("decision", "BELIEVED.of(summary)"),
     ],
 )

@@ -12,6 +12,7 @@ from tuner.results.statistics import (
     average_ranks,
     bootstrap_interval,
     difference_interval,
+    expanded_tail,
     expected_best_of_k,
     iqm,
     mean,
@@ -217,3 +218,11 @@ def test_other_misuse_is_refused() -> None:
         spearman([1.0], [2.0])
     with pytest.raises(ValueError, match="a vector of scores"):
         probability_of_improvement([[1.0]], [1.0])
+
+
+def test_tail_outside_of_an_interval_is_smaller_for_fewer_scores() -> None:
+    assert expanded_tail(0.95, 1) == pytest.approx(0.025)
+    # 5 scores: P(Z < -sqrt(5 / 4) * 2.776), 3 groups of 5: with t(12) = 2.179
+    assert expanded_tail(0.95, 5) == pytest.approx(0.000954, rel=1e-3)
+    assert expanded_tail(0.95, 5, 3) == pytest.approx(0.007426, rel=1e-3)
+    assert expanded_tail(0.95, 10_000) == pytest.approx(0.025, rel=1e-3)
