@@ -27,8 +27,9 @@ def with_lists(overrides: Sequence[str], groups: Sequence[str]) -> list[str]:
             raise UserError(f"{seen[key]} and {word} both name {key}s: leave one of them out")
         seen[key] = word
         value = parse_overrides([word])[0].value()
-        names = value if isinstance(value, list) else [value]
-        if not names or not all(isinstance(name, str) and name for name in names):
+        listed = value if isinstance(value, list) else [value]
+        names = [name for name in listed if isinstance(name, str) and name]
+        if not names or names != listed:
             raise UserError(f"{word} must be names, such as '{key}=[NAME,NAME]'")
         found += [f"{key}s=[{','.join(names)}]", f"{key}={names[0]}"]
     return found

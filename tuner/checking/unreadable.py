@@ -23,6 +23,7 @@ _ALIKE: Final = {
 """Signs that word processors and web pages put in the place of those of a keyboard."""
 
 _QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+_LISTED_SETTINGS: Final = re.compile(r"\[([^\[\]{}'\"=,]+=[^\[\]{}'\"]*)\]")
 _CALL: Final = re.compile(r"(\w+)\(.*\)", re.DOTALL)
 _CLOSING: Final = {"[": "]", "{": "}", "(": ")"}
 _ARGUMENTS: Final = {
@@ -133,15 +134,14 @@ def _with_quoted_items(word: str) -> str:
     """`settings=[agent.gamma=0.9]`, a list of settings."""
     key, _, value = word.partition("=")
     found = _LISTED_SETTINGS.fullmatch(value)
-    return word if found is None else f"{key}=[{','.join(f"'{one.strip()}'" for one in found[1].split(','))}]"
+    items = [] if found is None else [f'"{one.strip()}"' for one in found[1].split(",")]
+    return f"{key}=[{','.join(items)}]" if items else word
 
 
 def _with_closed_quotes(word: str) -> str:
     key, equals, value = word.partition("=")
     return f'{key}="{value.strip(chr(34) + chr(39))}"' if equals and value[:1] in ("'", '"') else word
 
-
-_LISTED_SETTINGS: Final = re.compile(r"\[([^\[\]{}'\"=,]+=[^\[\]{}'\"]*)\]")
 
 _RULES: Final[tuple[tuple[str, Callable[[str], str]], ...]] = (
     ("a sign in it only looks like the one of a keyboard", _with_plain_signs),

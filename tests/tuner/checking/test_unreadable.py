@@ -15,6 +15,7 @@ SAID = {
     "optimizer.learning_rate=1e\u22123": "type optimizer.learning_rate=1e-3",
     "checkpoint=\u201csmall\u201d": "type 'checkpoint=\"small\"'",
     "seed=\xe9tude": "quotes twice, for the shell and for Hydra: type 'seed=\"\xe9tude\"'",
+    "'settings=[a.b=1,a.b=2 c=3]'": 'are put in quotes: type \'settings=["a.b=1","a.b=2 c=3"]\'',
     "seed=a=b": "quotes twice, for the shell and for Hydra: type 'seed=\"a=b\"'",
     "'network={a=0, b=[1,2]}'": "joined by a colon: type 'network={a: 0, b: [1,2]}'",
     "network.hidden_sizes=[64,64": "a bracket is missing, or one too many: type 'network.hidden_sizes=[64,64]'",

@@ -120,7 +120,13 @@ def _improvements(bench: Standings) -> Html:
 
 def _environments(bench: Standings) -> Html:
     rows = [
-        tag("tr", text_cell(env), text_cell(name), number_cell(float(pooled_iqm(np.array([own[env]])))), *_ends(own[env]))
+        tag(
+            "tr",
+            text_cell(env),
+            text_cell(name),
+            number_cell(float(pooled_iqm(np.array([own[env]])))),
+            *_ends(own[env]),
+        )
         for env in bench.envs
         for name, own in bench.scores.items()
     ]
@@ -170,7 +176,7 @@ def _sensitivity(shares: Sequence[TunedShare]) -> Html:
 
 
 def _iqm_figure(bench: Standings) -> JsonDict:
-    names = list(reversed(bench.iqms))
+    names = list(bench.iqms)[::-1]
     middle = [bench.iqms[name] for name in names]
     errors: JsonDict = {}
     if bench.num_seeds >= MIN_SCORES_FOR_INTERVAL:

@@ -60,10 +60,8 @@ class Cell:
     def reference(self) -> tuple[float, float] | None:
         """The scores that are 0 and 1 by the file of the environment; None: it does not say both."""
         found = self.config.get(_REFERENCE) or {}
-        ends = (found.get("random"), found.get("good"))
-        if all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends) and ends[0] < ends[1]:
-            return float(ends[0]), float(ends[1])
-        return None
+        ends = [float(end) for end in (found.get("random"), found.get("good")) if isinstance(end, int | float)]
+        return (ends[0], ends[1]) if len(ends) == 2 and ends[0] < ends[1] else None
 
     def runs(self, num_seeds: int) -> Iterator[tuple[str, int, JsonDict]]:
         """Its runs on fresh seeds, the same ones for every entrant: name, seed and configuration of each."""
@@ -197,7 +195,7 @@ def kept_configs(folder: Path) -> JsonDict:
         return {}
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read; restore it, or choose another hydra.run.dir") from error
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or not isinstance(found.get("cells"), dict):
         raise UserError(f"{path} is damaged; restore it, or choose another hydra.run.dir")
     return found
 
@@ -217,7 +215,7 @@ def check_same_cells(folder: Path, cells: Sequence[Cell], metric: str) -> None:
         raise UserError(
             f"{folder} was begun with metric={kept.get('metric')}, not {metric}; choose another hydra.run.dir"
         )
-    before = kept.get("cells") if isinstance(kept.get("cells"), dict) else {}
+    before = kept.get("cells", {})
     for cell in cells:
         if cell.arm in before and (change := _change(before[cell.arm], json.loads(json.dumps(cell.run_config)))):
             raise UserError(

@@ -56,7 +56,7 @@ def profile_band(table: FloatArray, thresholds: FloatArray) -> tuple[FloatArray,
 
 
 def improvement(first: FloatArray, second: FloatArray) -> float:
-    """How probable it is that a run of the first scores higher than one of the second, as mean over the environments."""
+    """How probable it is that a run of the first scores higher than one of the second: mean over the environments."""
     return float(np.mean([probability_of_improvement(x, y) for x, y in zip(first.T, second.T, strict=True)]))
 
 
