@@ -103,7 +103,7 @@ def measure(config: JsonDict, cells: Sequence[Cell], folder: Path, command: str,
     if importlib.util.find_spec("plotly") is None:
         console.print("for the page: pip install 'note-rl[report]', and the same command again", highlight=False)
         return 0
-    shares = tuned_shares(cells, str(config["storage"]["url"]), metric) if "storage" in config else []
+    shares = tuned_shares(cells, str(config["storage"]["url"]), metric) if "storage" in config else None
     page = write_bench_page(bench, shares, metric, command, folder)
     console.print(f"the page is [bold]{escape(shlex.quote(str(page)))}[/bold]", soft_wrap=True)
     return 0

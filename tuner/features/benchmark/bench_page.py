@@ -25,12 +25,14 @@ PAGE_FILE = "bench.html"
 _NUM_THRESHOLDS = 101
 
 
-def write_bench_page(bench: Standings, shares: Sequence[TunedShare], metric: str, command: str, folder: Path) -> Path:
+def write_bench_page(
+    bench: Standings, shares: Sequence[TunedShare] | None, metric: str, command: str, folder: Path
+) -> Path:
     """Writes it.
 
     Args:
         bench: What was measured.
-        shares: What is known of tuning.
+        shares: What is known of tuning; None: no storage was looked into.
         metric: Name of the score.
         command: That makes it again.
         folder: Of the benchmark.
@@ -60,7 +62,7 @@ def write_bench_page(bench: Standings, shares: Sequence[TunedShare], metric: str
             ),
         ),
         _environments(bench),
-        _sensitivity(shares),
+        *([] if shares is None else [_sensitivity(shares)]),
         section(
             "again", "Run it again", note("The same command adds what is missing:"), copied_command("cmd", command)
         ),

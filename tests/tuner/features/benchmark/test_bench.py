@@ -35,6 +35,7 @@ def test_compares_two_settings_on_the_scale_of_their_environment(tuner: CommandL
     assert [cell["network"]["hidden_sizes"] for cell in kept.values()] == [[8], [8, 8]]
     page = (tuner.folder / "b" / "bench.html").read_text()
     assert "normalised" not in page.partition("<script")[0]
+    assert "What tuning would bring" not in page
     assert "4 runs, 4 of them done already" in tuner(*words).output
 
 
