@@ -241,8 +241,8 @@ def _noise_details(noise: Noise) -> tuple[str, str]:
     )
     detail = (
         f"Within seed noise: a screening score of {format_number(noise.limit, 3)} or more, about two standard "
-        f"deviations over seeds ({format_number(noise.deviation, 3)} each, from {noise.num_runs} runs of the winner) below "
-        "its mean."
+        f"deviations over seeds ({format_number(noise.deviation, 3)} each, from {noise.num_runs} runs of the winner) "
+        "below its mean."
     )
     return sentence, detail
 
