@@ -10,7 +10,7 @@
 Importing this package imports neither a framework, nor Optuna, nor Hydra: each function brings what it needs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -50,13 +50,14 @@ def train(
     """
     from pathlib import Path
 
+    from tuner.checking.features import named
     from tuner.commands import train as command
     from tuner.commands.preflight import check_command
     from tuner.config.overrides import quoted_texts
     from tuner.runs.progress_bar import make_progress
     from tuner.support.console import PlainConsole
 
-    overrides = quoted_texts(overrides)
+    overrides = named(quoted_texts(overrides))
     checked = check_command("train", overrides, config_dir)
     target = checked.folder if folder is None else Path(folder).absolute()
     command.check(checked.config, target, overrides)
@@ -66,12 +67,24 @@ def train(
 
 
 def tune(
-    overrides: Sequence[str] = (), *, config_dir: "str | Path | None" = None, show_progress: bool = False
+    overrides: "Sequence[str] | Callable[..., Any]" = (),
+    also: Sequence[str] = (),
+    *,
+    space: "Mapping[str, Any] | None" = None,
+    config_dir: "str | Path | None" = None,
+    show_progress: bool = False,
+    **settings: Any,
 ) -> "TuneResult":
     """Runs a study, or what is left of it, as `tuner tune` does.
 
     Args:
-        overrides: As on the command line: `["agent=ppo", "study.num_trials=50"]`.
+        overrides: As on the command line: `["agent=ppo", "study.num_trials=50"]`. Or a training function of a module,
+            or a class of Stable-Baselines3: `tuner.tune(PPO, env="CartPole-v1", num_trials=20, gamma=0.98)`.
+        also: What is typed beside a function or a class.
+        space: What is searched of it, by argument: a pair (low, high), a list of choices, or
+            `dict(low=1e-5, high=1e-2, log=True)`; of a class, None: its own search space.
+        settings: Other arguments of it, and env, num_envs, total_steps, num_points, num_episodes, num_trials, name,
+            folder and seed.
         config_dir: A folder with groups of your own, as --config-dir.
         show_progress: Whether the live table is shown.
 
@@ -90,6 +103,13 @@ def tune(
     from tuner.errors import UserError
     from tuner.support.console import PlainConsole
 
+    if callable(overrides):
+        from tuner.commands.python_calls import as_typed
+
+        overrides = as_typed(overrides, space, settings, also)
+    elif space is not None or settings or also:
+        extra = next(iter(settings), "space" if space is not None else "also")
+        raise UserError(f"{extra}= is for a function or a class in the first place; beside a list, type it in the list")
     overrides = meant(quoted_texts(overrides))
     checked = check_command("tune", overrides, config_dir)
     command.check(checked.config, checked.folder, overrides)

@@ -101,7 +101,9 @@ HOMES = {
         "note_rl/optimizers/pytorch.py",
         "note_rl/agents/*/torch.py",
         "note_rl/agents/shared/torch/",
+        "tuner/features/sb3/",
     ),
+    **dict.fromkeys(("stable_baselines3", "sb3_contrib"), ("tuner/features/sb3/",)),
     **dict.fromkeys(
         ("tensorflow", "keras"),
         (

@@ -21,11 +21,13 @@ class InChecking:
         schemas: Of commands of its own, by primary config.
         trained: Of commands of its own that train as configured: by primary config, the dataclass of the plain values.
         absent: What to say of a key in one of these groups where that is off, by group.
+        named: What was typed for any command, with the name of a file of settings in place of what is short for it.
         meant: What was typed for `tuner tune`, with what is short for something else as that.
         again: The opposite: what to type again.
         within: What would be typed for the part of a run of that name alone.
         one_only: Refuses what only `tuner tune` takes, given what was typed and for which command.
         typed: Refuses what was typed for `tuner tune` and has no meaning with these settings.
+        trainer: What is typed for a class of another library given in Python; nothing: it is none that is known.
         sections: Settings of `tuner tune`, which may be left out: by key, the dataclass of a group.
     """
 
@@ -33,15 +35,25 @@ class InChecking:
     sections: Mapping[str, type] = field(default_factory=dict)
     trained: Mapping[str, type] = field(default_factory=dict)
     absent: Mapping[str, str] = field(default_factory=dict)
+    named: Callable[[Sequence[str]], Sequence[str]] = _same
     meant: Callable[[Sequence[str]], Sequence[str]] = _same
     again: Callable[[Sequence[str]], Sequence[str]] = _same
     within: Callable[[Sequence[str], str], Sequence[str]] = _same
+    trainer: Callable[[object], Sequence[str]] = nothing
     one_only: Callable[[Sequence[str], str], object] = nothing
     typed: Callable[[StudyConfig, Sequence[str]], object] = nothing
 
 
+def named(overrides: Sequence[str]) -> list[str]:
+    """What was typed for any command, with the names of files of settings in place of what is short for them."""
+    for part in parts(InChecking):
+        overrides = part.named(overrides)
+    return list(overrides)
+
+
 def meant(overrides: Sequence[str]) -> list[str]:
     """What was typed for `tuner tune`, with what is short for something else as that."""
+    overrides = named(overrides)
     for part in parts(InChecking):
         overrides = part.meant(overrides)
     return list(overrides)

@@ -102,11 +102,11 @@ class Command:
             from tuner.checking.listed_choices import with_lists
 
             return with_lists(overrides, self.listed)
-        if not self.is_search:
-            return overrides
-        from tuner.checking.features import meant
+        if not self.is_search and not any(word.startswith("agent=") for word in overrides):
+            return overrides  # spares the imports
+        from tuner.checking.features import meant, named
 
-        return meant(overrides)
+        return meant(overrides) if self.is_search else named(overrides)
 
     def load(self) -> CommandModule:
         """The module, imported."""

@@ -258,7 +258,8 @@ def _in_fixed_order(executor: JsonDict) -> bool:
 
 
 def _default_name(agent: str, config: JsonDict, size: str, seed: int) -> str:
-    world = [] if is_function(config) else [config["env"]["id"], config["backend"]["name"]]
+    world = [config["env"]["id"]] if config.get("env") else []
+    world += [] if is_function(config) else [config["backend"]["name"]]
     return joined(agent, *world, size, seed)
 
 

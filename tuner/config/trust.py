@@ -46,6 +46,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
         *("GrayscaleObservation", "MaxAndSkipObservation", "NormalizeObservation", "NormalizeReward"),
         *("RescaleAction", "RescaleObservation", "ResizeObservation", "StickyAction", "TimeAwareObservation"),
     ),
+    "tuner.features.sb3.sb3_trainer": ("Sb3",),
     "tuner.runs.drift_simulator": ("Drifting",),
     "tuner.runs.progress_bar": ("BarProgress", "LineProgress", "QuietProgress", "bar_or_lines"),
     "tuner.simulator": ("Synthetic",),
@@ -196,11 +197,17 @@ def foreign_code(config: Mapping[str, Any]) -> Iterator[Foreign]:
             yield Foreign(f"{path}._target_", target, node)
         for setting in _places_named(node) if target in _SENDS_OR_WRITES else ():
             yield Foreign(f"{path}.{setting}", target, node, setting=f"{path}.{setting}={node[setting]}")
-    env, backend = config.get("env"), config.get("backend")
-    if isinstance(env, Mapping) and isinstance(env.get("id"), str):
-        yield from _of_environment(env)
+    env, backend, agent = config.get("env"), config.get("backend"), config.get("agent")
+    of_agent = agent.get("env") if isinstance(agent, Mapping) else None  # a function may be given its environment
+    for one in (env, *([] if _id_of(of_agent) == _id_of(env) else [of_agent])):
+        if isinstance(one, Mapping) and isinstance(one.get("id"), str):
+            yield from _of_environment(one)
     if isinstance(backend, Mapping) and backend.get("module", "torch") not in _FRAMEWORKS:
         yield Foreign("backend.module", str(backend["module"]), backend, is_module=True)
+
+
+def _id_of(env: object) -> object:
+    return env.get("id") if isinstance(env, Mapping) else None
 
 
 def _places_named(node: Mapping[str, Any]) -> list[str]:

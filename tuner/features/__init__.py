@@ -19,6 +19,7 @@ FEATURES: Final = (
     "population",
     "decision",
     "benchmark",
+    "sb3",
 )
 """A line for each, in the order in which they are shown."""
 

@@ -25,7 +25,7 @@ from tuner.trial.reporter import Reporter
 ENTRY = "tuner.runs.functions:run_trial"
 """What a trial process calls."""
 
-_CHECKED_HERE = ("tuner.simulator.", "tuner.runs.drift_simulator.", "tuner.runs.command.")
+_CHECKED_HERE = ("tuner.simulator.", "tuner.runs.drift_simulator.", "tuner.runs.command.", "tuner.features.sb3.")
 
 
 def is_function(config: Mapping[str, Any]) -> bool:
@@ -34,8 +34,10 @@ def is_function(config: Mapping[str, Any]) -> bool:
 
 
 def function_name(config: Mapping[str, Any]) -> str:
-    """The function, for people."""
-    return str(config["agent"]["_target_"]).rpartition(".")[2]
+    """The function, for people, with the algorithm if it runs one of several."""
+    name = str(config["agent"]["_target_"]).rpartition(".")[2]
+    algorithm = config["agent"].get("algorithm")
+    return f"{name}-{algorithm}" if isinstance(algorithm, str) else name
 
 
 def check_function(config: Mapping[str, Any]) -> None:
@@ -48,7 +50,7 @@ def check_function(config: Mapping[str, Any]) -> None:
         raise UserError("agent has no _target_: it names the function, as my_package.my_module.train")
     parts = ("env", "network", "optimizer", "buffer", "policy", "noise", "wrapper", "wrapper_training")
     for part in (*parts, "schedule", "adaptive", "plateau", "strategy", "init"):
-        if config.get(part):
+        if config.get(part) and not (part == "env" and _is_given_it(config)):
             raise UserError(f"{part} has no meaning here: {function_name(config)} is a function and gets agent only")
     for name, kind in (("training", TrainingConfig), ("evaluation", EvaluationConfig)):
         kind(**config[name])
@@ -60,6 +62,12 @@ def check_function(config: Mapping[str, Any]) -> None:
         raise UserError(f"seed={config['seed']} is not possible: it must be 0 or more")
     if str(config["agent"]["_target_"]).startswith(_CHECKED_HERE):
         build_function(config["agent"])
+
+
+def _is_given_it(config: Mapping[str, Any]) -> bool:
+    """Whether the function is called with what the group `env` holds."""
+    given = config["agent"].get("env")
+    return isinstance(given, Mapping) and all(config["env"].get(name) == value for name, value in given.items())
 
 
 def run_trial(context: TrialContext) -> None:

@@ -51,7 +51,13 @@ RUN_GROUPS = (
     "progress",
 )
 CHOICES = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.glob("*/*.yaml"))
-FUNCTIONS = ("command", "drifting", "function", "synthetic")  # agents that are none
+FUNCTIONS = (
+    "command",
+    "drifting",
+    "function",
+    "synthetic",
+    *(path.stem for path in (CONF / "agent").glob("sb3*.yaml")),
+)  # agents that are none
 NEEDS = {  # choices that fit only one agent, or ask for something
     "adaptive/ppo_ess": "agent=ppo",
     "adaptive/ppo_kl": "agent=ppo",
@@ -87,6 +93,7 @@ NEEDS = {  # choices that fit only one agent, or ask for something
     "pruner/hub": "pruner.package=pruners/mine pruner.cls=Mine",
     "pruner/threshold": "pruner.lower=10",
     "sampler/hub": "sampler.package=samplers/mine sampler.cls=Mine",
+    **{f"space/{path.stem}": f"agent={path.stem}" for path in (CONF / "space").glob("sb3*.yaml")},
     "space/function": "agent=synthetic",
     "space/synthetic": "agent=synthetic",
     "space/td3": "agent=td3",

@@ -21,6 +21,7 @@ WORDS = {
     "population": r"(?<![_a-z])population(?!_size)|evolution|evolve|\bpbt\b|\bgenerations?\b|static_label",
     "decision": r"\"decision\"|study\.decision|\bdecision: str|posterior|by_?all_?runs|by_?model|believed\b(?! after)",
     "benchmark": r"features\.benchmark|\"benchmark\"|\bbench\.yaml",
+    "sb3": r"features\.sb3|agent=sb3|\"sb3\",\n\)|import (stable_baselines3|sb3_contrib)",
 }
 """By feature: what names it in the source.
 
@@ -56,6 +57,11 @@ NAMED_IN = {
         "tuner/checking/section_types.py": "a key of the group study is a field of its class",
     },
     "benchmark": {LIST: "the list of features"},
+    "sb3": {
+        LIST: "the list of features",
+        "tuner/runs/functions.py": "it is built when it is checked, as it imports nothing of the user's",
+        "tuner/config/trust.py": "a folder of somebody else may name it",
+    },
 }
 """By feature: the files outside of its package that name it, and why; three at most."""
 MOST_FILES = 3
@@ -101,6 +107,7 @@ def test_few_files_outside_its_package_name_a_feature(feature: str) -> None:
         ("decision", "if isinstance(settings.decision, ByModel):"),
         ("benchmark", "from tuner.features.benchmark.bench import measure"),
         ("decision", "BELIEVED.of(summary)"),
+        ("sb3", "import stable_baselines3"),
     ],
 )
 def test_a_name_elsewhere_is_found(tmp_path: Path, feature: str, line: str) -> None:

@@ -1,0 +1,110 @@
+"""The algorithms, and what each takes, read from the source of its class: nothing of these libraries is imported."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Final
+
+from tuner.config.signatures import Argument, signature_of
+from tuner.errors import UserError
+from tuner.support.names import did_you_mean
+
+SB3: Final = ("PPO", "A2C", "DQN", "DDPG", "SAC", "TD3")
+CONTRIB: Final = ("RecurrentPPO", "QRDQN", "TQC", "CrossQ", "TRPO", "ARS", "MaskablePPO")
+KNOWN: Final = (*SB3, *CONTRIB)
+ACTIVATIONS: Final = ("ReLU", "Tanh", "ELU", "LeakyReLU", "GELU", "SiLU")
+
+_DISCRETE_ONLY: Final = ("DQN", "QRDQN")
+_BOX_ONLY: Final = ("DDPG", "SAC", "TD3", "TQC", "CrossQ")
+_OURS: Final = frozenset(
+    {"self", "env", "seed", "policy_kwargs", "action_noise", "verbose", "tensorboard_log", "_init_setup_model"}
+    | {"stats_window_size", "replay_buffer_class", "replay_buffer_kwargs", "rollout_buffer_class"}
+    | {"rollout_buffer_kwargs", "policy", "device"}
+)
+"""Arguments of the classes that the run itself gives, or that take objects of Python."""
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A class of one of the libraries.
+
+    Attributes:
+        name: Of the class.
+        package: Where it is.
+        parameters: What it takes and a configuration may hold.
+        takes_noise: Whether it takes an action noise.
+    """
+
+    name: str
+    package: str
+    parameters: Mapping[str, Argument]
+    takes_noise: bool
+
+    @property
+    def is_on_policy(self) -> bool:
+        """Whether it learns from rollouts."""
+        return "n_steps" in self.parameters and "buffer_size" not in self.parameters
+
+    @property
+    def schedules(self) -> list[str]:
+        """The settings that may change with progress."""
+        found = {name: one.annotation or "" for name, one in self.parameters.items()}
+        return sorted(name for name, kind in found.items() if "Schedule" in kind or "Callable" in kind)
+
+    def check(self, settings: Mapping[str, Any]) -> None:
+        """Refuses what the class does not take.
+
+        Raises:
+            UserError: Names the nearest settings, or the kind.
+        """
+        for name, value in settings.items():
+            if name not in self.parameters:
+                near = did_you_mean(name, self.parameters)
+                raise UserError(f"agent.{name}: {self.name} of {self.package} has no such setting{near}")
+            kind = self.parameters[name].annotation
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if (kind == "int" and not (is_number and float(value).is_integer())) or (kind == "float" and not is_number):
+                wanted = "a whole number" if kind == "int" else "a number"
+                raise UserError(f"agent.{name}={value} must be {wanted}")
+            if kind == "bool" and not isinstance(value, bool):
+                raise UserError(f"agent.{name}={value} must be true or false")
+
+    def check_actions(self, kind: str, environment: str) -> None:
+        """Refuses actions that the algorithm cannot take.
+
+        Args:
+            kind: Name of the class of the action space.
+            environment: For the message.
+
+        Raises:
+            UserError: Names an algorithm that can.
+        """
+        wanted, others = ("Discrete", "DQN or PPO") if self.name in _BOX_ONLY else ("Box", "SAC or PPO")
+        cannot = (self.name in _DISCRETE_ONLY and kind != "Discrete") or (self.name in _BOX_ONLY and kind != "Box")
+        if cannot:
+            raise UserError(
+                f"agent.algorithm={self.name} takes no {kind} actions, which {environment} has: "
+                f"take {others if kind == wanted else 'PPO'}, or another environment"
+            )
+
+
+def find(name: str) -> Algorithm:
+    """An algorithm by its name.
+
+    Raises:
+        UserError: There is none, or its package is not installed.
+    """
+    if name not in KNOWN:
+        raise UserError(f"agent.algorithm={name}: there is no such algorithm{did_you_mean(name, KNOWN)}")
+    package = "stable_baselines3" if name in SB3 else "sb3_contrib"
+    if find_spec(package) is None:
+        raise UserError(f"agent.algorithm={name} needs {package}, which is not installed: pip install 'note-rl[sb3]'")
+    signature = signature_of(f"{package}.{name}")
+    found = {} if signature is None else signature.parameters
+    parameters = {key: one for key, one in found.items() if key not in _OURS}
+    return Algorithm(name, package, parameters, "action_noise" in found)
+
+
+def file_of(name: str) -> str:
+    """The name of the files of an algorithm, which have its settings and what is searched of them."""
+    return f"sb3_{name.lower()}"

@@ -1,0 +1,227 @@
+"""A run of an algorithm of Stable-Baselines3."""
+
+import json
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from typing import Any, Final
+
+import gymnasium
+import numpy as np
+
+from tuner.errors import UserError
+from tuner.features.sb3.sb3_algorithms import ACTIVATIONS, Algorithm, find
+from tuner.features.sb3.sb3_grid import BudgetSpentError, StudyGrid
+from tuner.features.sb3.sb3_internals import import_quickly
+from tuner.features.sb3.sb3_state import put_back, set_random_numbers
+from tuner.runs.environment_probe import in_short
+from tuner.runs.function_state import resume
+from tuner.support.names import did_you_mean
+from tuner.trial.context import current_trial
+from tuner.trial.messages import JsonDict
+
+NOISES: Final = ("normal", "ornstein_uhlenbeck")
+
+
+class Sb3:
+    """An algorithm in the place of an agent. Called with a seed it learns, within a trial or a run of `tuner train`.
+
+    Args:
+        algorithm: The class: PPO, SAC, TQC ...
+        env: As the group `env` has it.
+        total_steps: Environment steps, all environments together.
+        num_points: Evaluations, on an even grid.
+        num_episodes: Of each.
+        policy: Of the library; None: the one that fits the observations.
+        net_arch: Sizes of the hidden layers, or {pi: [...], vf: [...]}; None: the library's own.
+        activation_fn: Of torch.nn, by name; None: the library's own.
+        policy_kwargs: Further arguments of the policy.
+        linear: Settings that fall to 0 in a straight line.
+        normalize_obs: Whether VecNormalize scales observations.
+        normalize_reward: Whether VecNormalize scales rewards.
+        action_noise: normal or ornstein_uhlenbeck; None: none.
+        action_noise_std: Its standard deviation.
+        device: cpu, cuda or auto.
+        settings: Of the class itself.
+
+    Raises:
+        UserError: What is wrong with them.
+    """
+
+    def __init__(  # noqa: PLR0913 - the keys of conf/agent/sb3.yaml
+        self,
+        algorithm: str,
+        env: Mapping[str, Any],
+        total_steps: int = 50_000,
+        num_points: int = 9,
+        num_episodes: int = 10,
+        policy: str | None = None,
+        net_arch: Any = None,
+        activation_fn: str | None = None,
+        policy_kwargs: Mapping[str, Any] | None = None,
+        linear: list[str] | None = None,
+        normalize_obs: bool = False,
+        normalize_reward: bool = False,
+        action_noise: str | None = None,
+        action_noise_std: float = 0.1,
+        device: str = "cpu",
+        **settings: Any,
+    ) -> None:
+        self._kind = find(algorithm)
+        self._env, self._settings = dict(env), settings
+        self._total_steps, self._num_points, self._num_episodes = total_steps, num_points, num_episodes
+        self._policy, self._linear, self._device = policy, list(linear or []), device
+        self._policy_kwargs = dict(policy_kwargs or {})
+        if net_arch is not None:
+            self._policy_kwargs["net_arch"] = net_arch
+        self._activation = activation_fn
+        self._normalize = {"norm_obs": normalize_obs, "norm_reward": normalize_reward}
+        self._noise, self._noise_std = action_noise, action_noise_std
+        self._check()
+
+    @property
+    def _num_envs(self) -> int:
+        number = self._env.get("num_envs", 1)
+        return 1 if number == "auto" else int(number)
+
+    def _check(self) -> None:
+        kind, settings = self._kind, self._settings
+        kind.check(settings)
+        if self._activation is not None and self._activation not in ACTIVATIONS:
+            near = did_you_mean(self._activation, ACTIVATIONS)
+            raise UserError(f"agent.activation_fn={self._activation}: there is no such one{near}")
+        for name in self._linear:
+            if name not in kind.schedules:
+                near = did_you_mean(name, kind.schedules)
+                raise UserError(f"agent.linear=[{name}]: that is nothing that {kind.name} can change with time{near}")
+            if not isinstance(settings.get(name), int | float):
+                raise UserError(f"agent.linear=[{name}] needs agent.{name}, the value that it begins with")
+        if self._noise is not None and self._noise not in NOISES:
+            raise UserError(f"agent.action_noise={self._noise} must be {' or '.join(NOISES)}, or null")
+        if self._noise is not None and not kind.takes_noise:
+            raise UserError(f"agent.action_noise={self._noise}: {kind.name} explores in its own way and takes none")
+        self._check_budget()
+        kind.check_actions(_action_kind(_key(self._env)), str(self._env["id"]))
+
+    def _check_budget(self) -> None:
+        """Refuses what would never learn within the budget."""
+        settings, total = self._settings, self._total_steps
+        if self._kind.is_on_policy and int(settings.get("n_steps", 0)) * self._num_envs > total:
+            raise UserError(
+                f"agent.n_steps={settings['n_steps']} with env.num_envs={self._num_envs}: nothing is learned before "
+                f"the first {settings['n_steps'] * self._num_envs} steps, and training.total_steps={total} ends "
+                f"before: take training.total_steps={settings['n_steps'] * self._num_envs} or more, or fewer n_steps "
+                "(in a study with ~space.agent.n_steps, which keeps them fixed)"
+            )
+        if int(settings.get("learning_starts", 0)) >= total:
+            raise UserError(
+                f"agent.learning_starts={settings['learning_starts']} is not within training.total_steps={total}: "
+                "take fewer, or more total_steps"
+            )
+
+    def __call__(self, seed: int) -> None:
+        """Learns to the end of the budget.
+
+        Raises:
+            UserError: It is called outside of a run.
+            TrialInterrupted: The run is to end early.
+        """
+        trial = current_trial()
+        if trial is None:
+            raise UserError("agent=sb3 runs by tuner train or tuner tune only")
+        library = import_quickly(self._kind.package)
+        state = resume(trial)
+        points = StudyGrid(trial, self._make_env, self._total_steps, self._num_points, self._num_episodes, seed)
+        done = 0 if state is None else int(state["counters"]["num_timesteps"])
+        model = self._model(library, seed if not done else _later(seed, done))
+        if state is not None:
+            put_back(model, state)
+            points.begin(done)
+            set_random_numbers(state["random"])
+        try:
+            if done < self._total_steps:
+                self._learn(model, points, self._total_steps - done)
+        except BudgetSpentError:
+            pass
+        finally:
+            model.get_env().close()
+
+    def _learn(self, model: Any, points: StudyGrid, steps: int) -> None:
+        callbacks = import_quickly("stable_baselines3.common.callbacks")
+
+        class Grid(callbacks.BaseCallback):  # type: ignore[name-defined, misc]
+            def _on_step(self) -> bool:
+                points.at(self.model)
+                return True
+
+        extra = {}
+        if self._kind.name == "MaskablePPO":
+            extra["use_masking"] = model.get_env().has_attr("action_masks")
+        model.learn(steps, callback=Grid(), log_interval=None, reset_num_timesteps=False, **extra)
+
+    def _make_env(self) -> Any:
+        return _made(_key(self._env))
+
+    def _model(self, library: Any, seed: int) -> Any:
+        vec = import_quickly("stable_baselines3.common.vec_env")
+        monitor = import_quickly("stable_baselines3.common.monitor")
+        env = vec.DummyVecEnv([lambda: monitor.Monitor(self._make_env())] * self._num_envs)
+        if any(self._normalize.values()):
+            env = vec.VecNormalize(env, gamma=self._settings.get("gamma", 0.99), **self._normalize)
+        settings = {**self._settings, **{name: _falling(self._settings[name]) for name in self._linear}}
+        if self._noise is not None:
+            settings["action_noise"] = self._action_noise(env)
+        kwargs = dict(self._policy_kwargs)
+        if self._activation is not None:
+            kwargs["activation_fn"] = getattr(import_quickly("torch").nn, self._activation)
+        policy = self._policy or _policy_for(env, self._kind)
+        return getattr(library, self._kind.name)(
+            policy, env, seed=seed % 2**31, policy_kwargs=kwargs or None, device=self._device, verbose=0, **settings
+        )
+
+    def _action_noise(self, env: Any) -> Any:
+        noises = import_quickly("stable_baselines3.common.noise")
+        kinds = {"normal": noises.NormalActionNoise, "ornstein_uhlenbeck": noises.OrnsteinUhlenbeckActionNoise}
+        size = env.action_space.shape
+        noise = kinds[str(self._noise)](np.zeros(size), np.full(size, self._noise_std))
+        return noises.VectorizedActionNoise(noise, self._num_envs) if self._num_envs > 1 else noise
+
+
+def _later(seed: int, done: int) -> int:
+    """The seed of environments that go on: with the first one they would show the first episodes again."""
+    return int(np.random.SeedSequence([seed, done]).generate_state(1)[0])
+
+
+def _falling(value: float) -> Callable[[float], float]:
+    return lambda remaining: value * max(0.0, remaining)
+
+
+def _policy_for(env: Any, kind: Algorithm) -> str:
+    space = env.observation_space
+    is_dict = type(space).__name__ == "Dict"
+    is_image = getattr(space, "dtype", None) == np.uint8 and len(getattr(space, "shape", ()) or ()) == 3
+    memory = "Lstm" if kind.name == "RecurrentPPO" else ""
+    return f"{'MultiInput' if is_dict else 'Cnn' if is_image else 'Mlp'}{memory}Policy"
+
+
+def _key(env: Mapping[str, Any]) -> str:
+    return json.dumps([env["id"], env.get("kwargs") or {}, env.get("max_episode_steps")], sort_keys=True)
+
+
+def _made(key: str) -> Any:
+    name, kwargs, most = json.loads(key)
+    make: Callable[..., Any] = partial(gymnasium.make, name)
+    return make(max_episode_steps=most, **kwargs)
+
+
+@lru_cache(maxsize=16)
+def _action_kind(key: str) -> str:
+    """The class of an environment's actions."""
+    name: JsonDict = json.loads(key)[0]
+    try:
+        env = _made(key)
+    except Exception as error:  # of the environment's own code
+        raise UserError(f"env.id={name} cannot be made: {in_short(error)}") from error
+    try:
+        return type(env.action_space).__name__
+    finally:
+        env.close()
