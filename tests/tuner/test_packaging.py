@@ -51,6 +51,7 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
         "export",
         "offline",
         "ray",
+        "sb3",
         "atari",
         "minatar",
         "postgres",

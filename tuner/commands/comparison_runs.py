@@ -1,5 +1,6 @@
 """Runs what `tuner compare` compares, by whatever executor."""
 
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,6 +105,7 @@ class _Run:
         """Half a run of an earlier call is not gone on with."""
         for name in (files.CHECKPOINT_FILE, files.BEST_FILE, files.REPORTS_FILE, files.RESULT_FILE):
             (self.folder / name).unlink(missing_ok=True)
+        shutil.rmtree(self.folder / files.STATE_FOLDER, ignore_errors=True)
         self.curve.clear()
         remember(self.spec.config)
         executor.start(self.spec, self.folder)

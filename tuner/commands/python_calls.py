@@ -103,5 +103,6 @@ def _path_of(trainer: Callable[..., Any]) -> str:
                 f"{name} was made in a notebook or a prompt, and trials are processes of their own: write it to a "
                 "file (in a notebook: %%writefile my_training.py), import it from there, and give that"
             )
-        module = Path(file).stem
+        spec = getattr(sys.modules["__main__"], "__spec__", None)  # of `python -m`
+        module = Path(file).stem if spec is None else spec.name
     return f"{module}.{name}"

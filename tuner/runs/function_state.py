@@ -46,8 +46,10 @@ def report(trial: Reporter, step: float, value: float, metrics: Mapping[str, flo
             raise UserError(f"tuner.report(..., {name}={given}): a metric must be one number")
     plainly = {name: float(_scalar(measured) or 0.0) for name, measured in metrics.items()}
     if state is not None:
-        refused = None in (_scalar(step), _scalar(value))  # by the report that follows
-        save(trial, state, None if refused else {"step": _scalar(step), "value": _scalar(value), "metrics": plainly})
+        place, number = _scalar(step), _scalar(value)
+        wrong = getattr(trial, "wrong", lambda *_: "")(place, number)
+        refused = bool(wrong) or None in (place, number)  # by the report that follows
+        save(trial, state, None if refused else {"step": place, "value": number, "metrics": plainly})
     _report(trial, step, value, plainly)
 
 

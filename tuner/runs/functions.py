@@ -184,7 +184,7 @@ class _Fractions:
     def report(self, step: float, value: float, seconds: float | None = None) -> None:
         """See `Reporter.report`."""
         at, number = _number(step), _number(value)
-        wrong = self._wrong(at, number)
+        wrong = self.wrong(at, number)
         if wrong or at is None or number is None:
             given = ", ".join(one_line(repr(one), MAX_NAME) for one in (step, value))
             self.refusal = UserError(f"tuner.report({given}): {wrong}")
@@ -192,7 +192,7 @@ class _Fractions:
         self._told[at] = number
         self._reporter.report(at, number, seconds)
 
-    def _wrong(self, at: float | None, value: float | None) -> str:
+    def wrong(self, at: float | None, value: float | None) -> str:
         """What is wrong with a report; empty where nothing is."""
         if at is None or not 0.0 < at <= 1.0:
             return (

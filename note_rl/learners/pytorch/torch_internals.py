@@ -96,7 +96,7 @@ def compiler_left_out() -> Iterator[None]:
         yield
     finally:
         for method in bare:
-            delattr(method, _LEFT_ALONE)
+            vars(method).pop(_LEFT_ALONE, None)  # another thread may have done so
 
 
 def take_step(optimizer: torch.optim.Optimizer) -> None:

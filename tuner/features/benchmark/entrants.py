@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from note_rl.errors import NoteRLError
+from tuner.checking.features import named
 from tuner.commands.preflight import check_command
 from tuner.config.composition import REFERENCE, run_config_of
 from tuner.errors import UserError
@@ -136,7 +137,7 @@ def _checked(command: str, typed: tuple[str, ...], config_dir: str | None, what:
 
 @lru_cache(maxsize=256)  # composed to be checked, and again to be run
 def _composed(command: str, overrides: tuple[str, ...], config_dir: str | None) -> JsonDict:
-    composed = check_command(command, overrides, config_dir).config
+    composed = check_command(command, named(overrides), config_dir).config
     return {**resolve(composed), _REFERENCE: (composed.get("env") or {}).get(REFERENCE)}  # no part of a run
 
 

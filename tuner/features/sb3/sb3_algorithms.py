@@ -19,7 +19,7 @@ _BOX_ONLY: Final = ("DDPG", "SAC", "TD3", "TQC", "CrossQ")
 _OURS: Final = frozenset(
     {"self", "env", "seed", "policy_kwargs", "action_noise", "verbose", "tensorboard_log", "_init_setup_model"}
     | {"stats_window_size", "replay_buffer_class", "replay_buffer_kwargs", "rollout_buffer_class"}
-    | {"rollout_buffer_kwargs", "policy", "device"}
+    | {"rollout_buffer_kwargs", "policy", "device", "optimize_memory_usage"}
 )
 """Arguments of the classes that the run itself gives, or that take objects of Python."""
 

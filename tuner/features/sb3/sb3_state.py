@@ -33,7 +33,9 @@ def state_of(model: Any) -> JsonDict:
         }
     normaliser = normaliser_of(model)
     if normaliser is not None:
-        state["normaliser"] = {name: _moments(getattr(normaliser, name)) for name in _MOMENTS}
+        state["normaliser"] = {
+            name: _moments(getattr(normaliser, name)) for name in _MOMENTS if hasattr(normaliser, name)
+        }
     return state
 
 

@@ -88,11 +88,11 @@ class Sb3:
         kind.check(settings)
         if self._activation is not None and self._activation not in ACTIVATIONS:
             near = did_you_mean(self._activation, ACTIVATIONS)
-            raise UserError(f"agent.activation_fn={self._activation}: there is no such one{near}")
+            raise UserError(f"agent.activation_fn={self._activation}: there is no such activation function{near}")
         for name in self._linear:
             if name not in kind.schedules:
                 near = did_you_mean(name, kind.schedules)
-                raise UserError(f"agent.linear=[{name}]: that is nothing that {kind.name} can change with time{near}")
+                raise UserError(f"agent.linear=[{name}]: {kind.name} cannot change it during a run{near}")
             if not isinstance(settings.get(name), int | float):
                 raise UserError(f"agent.linear=[{name}] needs agent.{name}, the value that it begins with")
         if self._noise is not None and self._noise not in NOISES:
@@ -105,11 +105,11 @@ class Sb3:
     def _check_budget(self) -> None:
         """Refuses what would never learn within the budget."""
         settings, total = self._settings, self._total_steps
-        if self._kind.is_on_policy and int(settings.get("n_steps", 0)) * self._num_envs > total:
+        if self._kind.is_on_policy and int(settings.get("n_steps", 0)) * self._num_envs >= total:
             raise UserError(
                 f"agent.n_steps={settings['n_steps']} with env.num_envs={self._num_envs}: nothing is learned before "
-                f"the first {settings['n_steps'] * self._num_envs} steps, and training.total_steps={total} ends "
-                f"before: take training.total_steps={settings['n_steps'] * self._num_envs} or more, or fewer n_steps "
+                f"the first {settings['n_steps'] * self._num_envs} steps, and training.total_steps={total} ends by "
+                f"then: take training.total_steps={2 * settings['n_steps'] * self._num_envs} or so, or fewer n_steps "
                 "(in a study with ~space.agent.n_steps, which keeps them fixed)"
             )
         if int(settings.get("learning_starts", 0)) >= total:

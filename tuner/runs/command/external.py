@@ -13,7 +13,7 @@ from tuner.results.objective import STEP_TOLERANCE
 from tuner.runs.command.metric_files import MetricReader
 from tuner.runs.command.metric_source import MetricSource, check_within
 from tuner.runs.command.score_grid import ScoreGrid
-from tuner.runs.command.script_arguments import CHECKPOINT, ScriptLine, check_command, from_elsewhere
+from tuner.runs.command.script_arguments import CHECKPOINT, ScriptLine, check_command
 from tuner.runs.command.script_process import ScriptProcess, wait_a_moment
 from tuner.runs.function_state import folder_of
 from tuner.support.plain_text import MAX_REASON, plain
@@ -113,7 +113,7 @@ class Script:
             shutil.rmtree(work, ignore_errors=True)  # of an attempt that cannot be gone on with
         work.mkdir(parents=True, exist_ok=True)
         here = Path.cwd()
-        words = from_elsewhere([*self._line.filled(self._values(seed, work)), *(extra or ())], here)
+        words = [*self._line.filled(self._values(seed, work), here), *(extra or ())]
         reader = self._source.reader(work, folder)
         reader.poll()  # what an earlier attempt wrote
         trial.note(f"started: {' '.join(words)}")
@@ -136,7 +136,7 @@ class Script:
             if not found:
                 return None
             values[CHECKPOINT] = max(found, key=lambda path: path.stat().st_mtime)
-        return self._resume.filled(values)
+        return self._resume.filled(values, Path.cwd())
 
     def _follow(self, script: ScriptProcess, reader: MetricReader, trial: Reporter) -> None:
         grid = ScoreGrid(self._steps, self._points, self._window)

@@ -38,9 +38,15 @@ class ScriptLine:
         self._setting = setting
         try:
             self.words = shlex.split(text)
-            found = [name for word in self.words for _, name, _, _ in Formatter().parse(word) if name is not None]
+            parsed = [field for word in self.words for field in Formatter().parse(word) if field[1] is not None]
         except ValueError as error:
             raise UserError(f"{setting}={text!r} is no command line: {error}; write {{{{ for a brace") from error
+        found = [str(name) for _, name, _, _ in parsed]
+        formatted = next((str(name) for _, name, form, conversion in parsed if form or conversion), None)
+        if formatted is not None:
+            raise UserError(
+                f"{setting}: {formatted} has a format behind it, which would cut its value: write {{{formatted}}}"
+            )
         self.placeholders = tuple(dict.fromkeys(found))
         odd = [name for name in found if not name.isidentifier()]
         if odd:
@@ -51,10 +57,16 @@ class ScriptLine:
                 f"{setting}: no shell reads it, so {shell[0]} has no meaning there; for one, write bash -c '...'"
             )
 
-    def filled(self, values: Mapping[str, object]) -> list[str]:
-        """The arguments, each placeholder replaced; a value with spaces stays one argument."""
+    def filled(self, values: Mapping[str, object], here: Path) -> list[str]:
+        """The arguments for another working directory.
+
+        Each placeholder is replaced; a value with spaces stays one argument. Words that name a file or folder which is
+        here get its whole path; words with placeholders do not.
+        """
         texts = {name: _text(value) for name, value in values.items()}
-        return [word.format_map(texts) for word in self.words]
+        filled = [word.format_map(texts) for word in self.words]
+        typed = [_path(word, here, is_program=not number) for number, word in enumerate(filled)]
+        return [path if "{" not in word else own for word, own, path in zip(self.words, filled, typed, strict=True)]
 
 
 def check_command(line: ScriptLine, resume: ScriptLine | None, parameters: Mapping[str, object]) -> None:
@@ -94,11 +106,6 @@ def _check_program(line: ScriptLine) -> None:
         raise UserError(f"agent.command: there is no program {program} here")
     if _INTERPRETER.fullmatch(Path(program).name) and not script.startswith("-") and not Path(script).exists():
         raise UserError(f"agent.command: there is no file {script} here")
-
-
-def from_elsewhere(words: list[str], here: Path) -> list[str]:
-    """The same command for another working directory: what names a file or folder that is here gets its whole path."""
-    return [_path(word, here, is_program=not number) for number, word in enumerate(words)]
 
 
 def _path(word: str, here: Path, is_program: bool) -> str:

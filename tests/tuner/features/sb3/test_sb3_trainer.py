@@ -170,12 +170,27 @@ def test_an_algorithm_that_is_not_installed_names_the_extra(monkeypatch: pytest.
         find("TQCC")
 
 
+def test_rewards_alone_may_be_scaled() -> None:
+    model = made(normalize_reward=True)
+    model.get_vec_normalize_env().ret_rms.var = np.array(4.0)
+    other = made(normalize_reward=True)
+    put_back(other, state_of(model))
+    assert other.get_vec_normalize_env().ret_rms.var == 4.0
+
+
+def test_a_rollout_that_ends_with_the_budget_is_refused() -> None:
+    with pytest.raises(
+        UserError, match=r"nothing is learned before the first 48 steps, .* take training.total_steps=96"
+    ):
+        made("PPO", n_steps=48, total_steps=48)
+
+
 def test_schedules_noise_and_networks_reach_the_model() -> None:
     model = made("TD3", linear=["learning_rate"], learning_rate=0.5, action_noise="normal", action_noise_std=0.3)
     assert [model.lr_schedule(part) for part in (1.0, 0.5, -0.1)] == [0.5, 0.25, 0.0]
     assert model.action_noise._sigma.tolist() == [pytest.approx(0.3)]
     assert model.policy_kwargs["net_arch"] == [8]
-    several = made("PPO", activation_fn="ELU", env={"id": "CartPole-v1", "num_envs": 3})
+    several = made("PPO", activation_fn="ELU", env={"id": "CartPole-v1", "num_envs": 3}, n_steps=8)
     assert several.n_envs == 3
     assert several.policy_kwargs["activation_fn"].__name__ == "ELU"
 

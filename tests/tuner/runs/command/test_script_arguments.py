@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tuner.errors import UserError
-from tuner.runs.command.script_arguments import ScriptLine, check_command, from_elsewhere
+from tuner.runs.command.script_arguments import ScriptLine, check_command
 
 
 def line(text: str) -> ScriptLine:
@@ -16,7 +16,7 @@ def test_placeholders_are_filled_and_a_value_stays_one_argument() -> None:
     found = line("prog --lr {lr} --name={name} '{{\"a\": {n}}}' --on {on} --layers {layers}")
     assert found.placeholders == ("lr", "name", "n", "on", "layers")
     values = {"lr": 1e-05, "name": "two words; $HOME", "n": 3, "on": True, "layers": [64, 32]}
-    assert found.filled(values) == [
+    assert found.filled(values, Path("/nowhere")) == [
         *("prog", "--lr", "1e-05", "--name=two words; $HOME", '{"a": 3}', "--on", "True", "--layers", "64,32"),
     ]
 
@@ -27,6 +27,8 @@ def test_placeholders_are_filled_and_a_value_stays_one_argument() -> None:
         ("python x.py 'a", "is no command line: No closing quotation"),
         ("python x.py {lr", "is no command line"),
         ("python x.py {0}", r"\{0\} is no placeholder: it must be a name; write \{\{ for a brace"),
+        ("python x.py {lr:.3}", "lr has a format behind it, which would cut its value: write {lr}"),
+        ("python x.py {lr!r}", "lr has a format behind it"),
         ("python x.py {a.b}", r"\{a.b\} is no placeholder"),
         ("python x.py {}", r"\{\} is no placeholder"),
         ("python x.py | tee y", r"no shell reads it, so \| has no meaning there; for one, write bash -c"),
@@ -68,6 +70,7 @@ def test_what_agrees_is_taken() -> None:
 def test_files_that_are_here_get_their_whole_path(tmp_path: Path) -> None:
     for name in ("ppo.py", "run", "python"):
         (tmp_path / name).touch()
-    found = from_elsewhere(["python", "ppo.py", "--config", "other.py", "-x", "", "y" * 5000], tmp_path)
+    found = line(f"python ppo.py --config other.py -x '' {'y' * 5000}").filled({}, tmp_path)
     assert found == ["python", str(tmp_path / "ppo.py"), "--config", "other.py", "-x", "", "y" * 5000]
-    assert from_elsewhere(["./run"], tmp_path) == [str(tmp_path / "run")]
+    assert line("./run").filled({}, tmp_path) == [str(tmp_path / "run")]
+    assert line("true {a}").filled({"a": "run"}, tmp_path) == ["true", "run"], "a value stays as it is"
