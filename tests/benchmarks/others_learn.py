@@ -59,8 +59,7 @@ def main() -> None:
         returns = []
         for seed in options.seeds:
             home = train(options.others, CASES[name], seed, options.folder / name / str(seed))
-            words = [options.others, __file__, EVALUATE, name, str(home), str(options.episodes), str(seed)]
-            returns.append(float(run_alone(words).splitlines()[-1]))
+            returns.append(evaluated(options.others, CASES[name], home, options.episodes, seed))
             print(f"{name} seed {seed}: {returns[-1]:.1f}", flush=True)
         each = ", ".join(f"{value:.0f}" for value in returns)
         print(f"{name}: {each}; interquartile mean {float(iqm(returns)):.1f}", flush=True)
@@ -74,42 +73,47 @@ def run_alone(words: Sequence[str]) -> str:
     return done.stdout
 
 
-def train(python: str, case: Case, seed: int, folder: Path) -> Path:
-    """Let the zoo's command train, unless it did; the folder that holds the agent."""
+def train(python: str, case: Case, seed: int, folder: Path, *words: str) -> Path:
+    """Let the zoo's command train, with further words, unless it did; the folder that holds the agent."""
     home = folder / case.algorithm / f"{case.env}_1"
     if not (home / f"{case.env}.zip").is_file():
         what = ("--algo", case.algorithm, "--env", case.env)
         chosen = ("--hyperparams", *case.settings) if case.settings else ()
         where = ("--seed", str(seed), "--log-folder", str(folder), "--device", "cpu")
         quiet = ("--eval-freq", "-1", "--verbose", "0", "--num-threads", "1")
-        run_alone([python, "-m", "rl_zoo3.train", *what, *where, *quiet, *chosen])
+        run_alone([python, "-m", "rl_zoo3.train", *what, *where, *quiet, *chosen, *words])
     return home
 
 
-def evaluate(case: Case, home: Path, num_episodes: int, seed: int) -> float:
+def evaluated(python: str, case: Case, home: Path, num_episodes: int, seed: int) -> float:
+    """What `evaluate` finds, in a process of that interpreter."""
+    words = [python, __file__, EVALUATE, case.algorithm, case.env, str(home), str(num_episodes), str(seed)]
+    return float(run_alone(words).splitlines()[-1])
+
+
+def evaluate(algorithm: str, env_id: str, home: Path, num_episodes: int, seed: int) -> float:
     """Mean return of fresh episodes, with the observations normalised as in training where it did."""
     import torch
-    from sb3_contrib import TRPO
-    from stable_baselines3 import A2C
+    from rl_zoo3 import ALGOS
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.evaluation import evaluate_policy
     from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
     torch.set_num_threads(1)
-    env: VecEnv = make_vec_env(case.env, 1, seed=10_000 * seed)
-    statistics = home / case.env / "vecnormalize.pkl"
+    env: VecEnv = make_vec_env(env_id, 1, seed=10_000 * seed)
+    statistics = home / env_id / "vecnormalize.pkl"
     if statistics.is_file():
         normalised = VecNormalize.load(str(statistics), env)
         normalised.training = normalised.norm_reward = False
         env = normalised
-    agent = {"a2c": A2C, "trpo": TRPO}[case.algorithm].load(home / f"{case.env}.zip", device="cpu")
+    agent = ALGOS[algorithm].load(home / f"{env_id}.zip", device="cpu")
     mean, _ = evaluate_policy(agent, env, n_eval_episodes=num_episodes, deterministic=True)
     return float(mean)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == [EVALUATE]:
-        name, place, num, from_seed = sys.argv[2:]
-        print(evaluate(CASES[name], Path(place), int(num), int(from_seed)))
+        algorithm, env_id, place, num, from_seed = sys.argv[2:]
+        print(evaluate(algorithm, env_id, Path(place), int(num), int(from_seed)))
     else:
         main()
