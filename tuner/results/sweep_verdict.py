@@ -11,11 +11,11 @@ def sweep_verdict(summary: StudySummary) -> Verdict:
     best = max(complete, key=lambda run: (summary.merit(run) or 0.0, -run.number))
     running = sum(run.outcome is None for run in summary.stage(SCREEN))
     params = describe_params(best.params, summary.weights)
-    state = f" so far ({running} under way)" if running else ""
+    state = f" so far ({running} running)" if running else ""
     sentence = (
         f"Best of {len(complete)} finished jobs{state}: {best.label}{f' ({params})' if params else ''} returned "
-        f"{format_number(best.score or 0.0)}. Each job ran once: a value chosen as the best of many is too good; "
-        "run the best few again with other seeds before relying on it."
+        f"{format_number(best.score or 0.0)}. Each job ran once, and the best of many values is usually too good. Run "
+        "the best few jobs again with other seeds before you rely on it."
     )
     return Verdict(Finding.BEST_JOB, sentence, _counts(summary))
 

@@ -90,16 +90,17 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
         within_noise=len(noise.tied) if noise else None,
     )
     subject = _subject(summary, label)
-    result = f"test IQM {winner} on {counted(winner.n, 'fresh seed')}"
+    result = f"test IQM {winner} on {counted(winner.n, 'test seed')}"
     if label == summary.default_label:
-        sentence = f"The default configuration itself came out best: {result}. Tuning found nothing better."
+        sentence = f"The winner is the default configuration: {result}. The search found nothing better."
         return replace(base, finding=Finding.DEFAULT_AS_GOOD, sentence=sentence, default=winner)
     if failing := _finished_none(summary, summary.default_label):
         return replace(base, sentence=f"{subject}: {result}. {failing}")
     default_scores = scores_of(summary, TEST, summary.default_label)
     if not default_scores:
         sentence = (
-            f"{subject}: {result}. The default configuration has no test score: whether tuning helped is unknown."
+            f"{subject}: {result}. The default configuration has no test score, so it is not known whether the winner "
+            "is better."
         )
         return replace(base, sentence=sentence)
     default, difference = estimate([*default_scores.values()]), difference_of(scores, default_scores)
@@ -127,7 +128,7 @@ def _winner_without_result(summary: StudySummary, label: str, failing: str) -> V
         sentence = failing if label == summary.default_label else f"{failing} {default_failing}".strip()
         return Verdict(Finding.NO_COMPARISON, f"{sentence} {known}".strip(), details)
     default = estimate([*default_scores.values()])
-    kept = f"Keep the default configuration: test IQM {default} on {counted(default.n, 'fresh seed')}."
+    kept = f"Keep the default configuration: test IQM {default} on {counted(default.n, 'test seed')}."
     sentence = f"{failing} {known or kept}"
     return Verdict(Finding.DEFAULT_AS_GOOD, sentence, details, default=default)
 
@@ -143,7 +144,7 @@ def _known_instead(summary: StudySummary, default_scores: dict[int, float]) -> s
     best = max(found, key=lambda label: found[label].iqm, default=None)
     if best is None or (default_scores and estimate([*default_scores.values()]).iqm >= found[best].iqm):
         return ""
-    return f"Train the settings of {best}, {best.replace(' ', '=')}: test IQM {found[best]}."
+    return f"Train with {best.replace(' ', '=')} instead: test IQM {found[best]}."
 
 
 def _finished_none(summary: StudySummary, label: str) -> str:
@@ -169,10 +170,12 @@ def _conclusion(difference: Estimate, improvement: float) -> tuple[Finding, str]
     if difference.low is None or difference.high is None:
         seeds = counted(difference.n, "test seed")
         if difference.iqm <= 0:
-            return Finding.DEFAULT_AS_GOOD, f"The default is as good or better ({amount} on {seeds}): keep it."
+            return Finding.DEFAULT_AS_GOOD, (
+                f"The default is as good or better (difference {amount} on {seeds}): keep it."
+            )
         return Finding.TOO_FEW_SEEDS, (
-            f"It scored higher ({amount}), but {seeds} cannot tell that from luck; "
-            f"an interval needs at least {MIN_SCORES_FOR_INTERVAL}."
+            f"The winner scored higher (difference {amount} on {seeds}), but this may be chance: an interval needs at "
+            f"least {MIN_SCORES_FOR_INTERVAL} test seeds."
         )
     if difference.high < 0:
         return Finding.DEFAULT_AS_GOOD, f"The default is better (difference {amount}): keep it."
@@ -180,11 +183,12 @@ def _conclusion(difference: Estimate, improvement: float) -> tuple[Finding, str]
         return Finding.DEFAULT_AS_GOOD, f"The default is as good (difference {amount}): keep it."
     if difference.low <= 0:
         return Finding.UNCERTAIN, (
-            f"That is not statistically better: the interval of the difference, {amount}, contains 0. "
-            "More test seeds would tell."
+            f"The winner is not statistically better: the difference is {amount}, and its interval contains 0. "
+            "More test seeds are needed to decide."
         )
     return Finding.BETTER, (
-        f"It is better: difference {amount}, and a run of it beats one of the default with P = {improvement:.2f}."
+        f"The winner is better: difference {amount}. A run of the winner beats a run of the default with "
+        f"P = {improvement:.2f}."
     )
 
 
@@ -212,14 +216,15 @@ def _without_test(summary: StudySummary, unfinished: int) -> Verdict:
     label = summary.winner_label or (best.label if best else summary.default_label)
     tuning = _tuning_scores(summary, label)
     params = describe_params(summary.params_of(label), summary.weights)
-    score = f", tuning score {tuning} on {counted(tuning.n, 'seed')}" if tuning else ""
-    state = "Its test runs have no score" if summary.stage(TEST) else "There is no finished test stage yet"
+    score = f", score in the search {tuning} on {counted(tuning.n, 'seed')}" if tuning else ""
+    state = "The test runs have no score" if summary.stage(TEST) else "There is no finished test stage yet"
     if unfinished:
         in_all = len(summary.stage(TEST)) + _missing(summary)
-        state = f"The test stage has not finished ({counted(unfinished, 'run')} of {in_all} to go)"
+        state = f"The test stage has not finished (missing: {unfinished} of {counted(in_all, 'run')})"
     sentence = (
-        f"Best so far: {label}{f' ({params})' if params else ''}{score}. {state}: whether it beats the default "
-        "configuration is not known, and a tuning score is too high, being the best of many."
+        f"Best so far: {label}{f' ({params})' if params else ''}{score}. {state}, so it is not known whether it is "
+        "better than the default configuration. The score in the search is usually too high, because it is the best "
+        "of many."
     )
     return Verdict(Finding.NOT_TESTED, sentence, failed_tests(summary), tuning=tuning)
 
@@ -237,12 +242,13 @@ def _noise_details(noise: Noise) -> tuple[str, str]:
     count = len(noise.tied)
     verb = "is" if count == 1 else "are"
     sentence = (
-        f"{count} of {counted(noise.num_others, 'other finished screening trial')} {verb} within seed noise of it."
+        f"{count} of {counted(noise.num_others, 'other finished screening trial')} {verb} within seed noise of the "
+        "winner."
     )
     detail = (
-        f"Within seed noise: a screening score of {format_number(noise.limit, 3)} or more, about two standard "
-        f"deviations over seeds ({format_number(noise.deviation, 3)} each, from {noise.num_runs} runs of the winner) "
-        "below its mean."
+        f"Within seed noise means a screening score of {format_number(noise.limit, 3)} or more: the mean of the winner "
+        f"minus about two standard deviations over seeds ({format_number(noise.deviation, 3)} each, measured on "
+        f"{noise.num_runs} runs of the winner)."
     )
     return sentence, detail
 
@@ -267,7 +273,7 @@ def _start_details(summary: StudySummary, label: str) -> tuple[str, ...]:
     if label not in summary.starts:
         return _best_start(summary, label)
     known = _known_as(summary.starts[label])
-    return (f"The winner was not found: it is {known}, which the search was started with (warm_start).",)
+    return (f"The winner was not found by the search: it is {known}, given by warm_start.",)
 
 
 def _known_as(name: str) -> str:
@@ -288,8 +294,8 @@ def _best_start(summary: StudySummary, label: str) -> tuple[str, ...]:
         return ()
     best, name = max(started)
     return (
-        f"Of the configurations that the search was started with (warm_start), {name} is the best: "
-        f"{format_number(best)} in screening, where the winner has {format_number(own)}.",
+        f"The best of the configurations given by warm_start is {name}: its screening score is {format_number(best)}, "
+        f"that of the winner {format_number(own)}.",
     )
 
 
@@ -304,8 +310,8 @@ def _baseline_details(summary: StudySummary, scores: dict[int, float]) -> tuple[
             difference = difference_of(scores, known)
             better = "better" if difference.iqm > 0.0 else "worse" if difference.iqm < 0.0 else "as good"
             certain = "" if difference.is_above_zero or difference.is_below_zero else ", which may be chance"
-            score = f"{label}, trained as long: test IQM {estimate([*known.values()])}"
-            sentences.append(f"{score}. The winner is {better} ({difference.signed}{certain}).")
+            score = f"{label}, with the same budget: test IQM {estimate([*known.values()])}"
+            sentences.append(f"{score}. The winner is {better} (difference {difference.signed}{certain}).")
     return tuple(sentences)
 
 
@@ -323,8 +329,11 @@ def _better_baselines(summary: StudySummary, scores: dict[int, float]) -> list[s
 def _behind(label: str, difference: Estimate) -> str:
     typed = label.replace(" ", "=")
     if difference.is_below_zero:
-        return f"The settings of {label} are better than it (difference {difference.signed}): train those, {typed}."
-    return f"It ends behind the settings of {label} (difference {difference.signed}), which may be chance: {typed}."
+        return f"The winner is worse than {label} (difference {difference.signed}): train with {typed} instead."
+    return (
+        f"The winner scored lower than {label} (difference {difference.signed}), which may be chance; to train "
+        f"with these settings: {typed}."
+    )
 
 
 def _optimism_details(tuning: Estimate | None, winner: Estimate) -> tuple[str, ...]:
@@ -333,6 +342,6 @@ def _optimism_details(tuning: Estimate | None, winner: Estimate) -> tuple[str, .
     amount = format_signed(tuning.iqm - winner.iqm, 3)
     before, fresh = format_number(tuning.iqm, 3), format_number(winner.iqm, 3)
     if not tuning.points:
-        return (f"Selection optimism {amount}: the estimate it was chosen by is {before}, and it scores {fresh}.",)
-    chosen = f"it scored {before} on the {counted(tuning.n, 'seed')} it was chosen by"
-    return (f"Selection optimism {amount}: {chosen}, and scores {fresh} on fresh ones.",)
+        return (f"Selection optimism {amount}: score in the search {before} (estimated), score in the test {fresh}.",)
+    chosen = f"score in the search {before} on {counted(tuning.n, 'seed')}"
+    return (f"Selection optimism {amount}: {chosen}, score in the test {fresh}.",)

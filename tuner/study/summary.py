@@ -37,7 +37,7 @@ from tuner.study.sweep.job_registry import other_objectives
 from tuner.study.sweep.sweep_study import SWEEP_FOLDER, best_jobs, home_of_sweep
 from tuner.trial.messages import JsonDict
 
-NOT_REPEATABLE = "With several at a time the order of their ends, and so the search, is not exactly repeatable."
+NOT_REPEATABLE = "Parallel trials end in an order that may differ next time, so the search is not exactly repeatable."
 
 
 def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = False) -> StudySummary:

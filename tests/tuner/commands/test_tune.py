@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("fake_executor")
 
 def test_a_study_ends_with_a_verdict_and_ways_to_train_the_winner_again(tuner: CommandLine) -> None:
     answer = tune(tuner)
-    assert "on 2 fresh seeds, against" in " ".join(answer.output.split())
+    assert "on 2 test seeds, against" in " ".join(answer.output.split())
     (page,) = line_after(answer, "look at everything")
     assert "trial" in Path(page).read_text()
     assert {path.name for path in Path("studies/mine").iterdir()} >= {"screen", "confirm", "test", "probe"}
@@ -179,7 +179,7 @@ def test_a_script_without_a_guard_runs_real_trials_and_trains_the_winner_again(t
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "on 2 fresh seeds" in done.stdout
+    assert "on 2 test seeds" in done.stdout
     assert "\n[]\n" in done.stdout, "notes for optuna-dashboard do without its server, which takes seconds to import"
     with StudyStore(STORAGE) as store:
         summary = summarise(store, "mine", tuner.folder / "studies" / "mine")

@@ -23,7 +23,7 @@ def test_a_known_configuration_that_wins_was_not_found(tmp_path: Path) -> None:
     assert summary.starts == {"trial 0": "default", "trial 1": "published"}
     assert run_study(tmp_path, warm_start={"default": CONFIG, "published": best}).starts == summary.starts
     assert summary.winner_label == "trial 1"
-    sentence = "The winner was not found: it is the configuration of experiment published, which"
+    sentence = "The winner was not found by the search: it is the configuration of experiment published, given"
     assert any(one.startswith(sentence) for one in verdict(summary).details)
 
 
@@ -55,13 +55,11 @@ def test_a_clear_winner() -> None:
     # Chosen by the confirm stage (mean of two), not by its lucky screening score of 510.
     assert result.optimism == pytest.approx(499.0 - result.winner.iqm)
     assert result.sentence.startswith(
-        "Trial 3 (learning_rate 0.0006, gamma 0.98): test IQM 495 [480, 500] on 5 fresh seeds, "
+        "Trial 3 (learning_rate 0.0006, gamma 0.98): test IQM 495 [480, 500] on 5 test seeds, "
         "against 200 [150, 300] for the default configuration. "
     )
-    assert "It is better: difference +300 [+200, +350]" in result.sentence
-    assert result.details[0] == (
-        "Selection optimism +4: it scored 499 on the 2 seeds it was chosen by, and scores 495 on fresh ones."
-    )
+    assert "The winner is better: difference +300 [+200, +350]" in result.sentence
+    assert result.details[0] == ("Selection optimism +4: score in the search 499 on 2 seeds, score in the test 495.")
 
 
 def test_baselines_stand_beside_the_default() -> None:
@@ -73,16 +71,15 @@ def test_baselines_stand_beside_the_default() -> None:
     assert "good" not in " ".join([verdict(summary).sentence, *verdict(summary).details])  # nobody asked for it
     result = verdict(replace(summary, baselines=tuple(pairs)))
     assert result.finding is Finding.BETTER
-    better = (
-        "The settings of experiment good are better than it (difference -20 [-20, -20]): train those, experiment=good."
-    )
+    better = "The winner is worse than experiment good (difference -20 [-20, -20]): train with experiment=good instead."
     assert better in result.sentence
     kept = replace(summary, baselines=("experiment good",), winner_label="default")
     assert better.partition("(")[0] in verdict(kept).sentence, "also where the default itself came out best"
     assert "alike" not in result.sentence
     assert any(
         line.startswith(
-            "experiment good, trained as long: test IQM 515 [500, 520]. The winner is worse (-20 [-20, -20])."
+            "experiment good, with the same budget: test IQM 515 [500, 520]. The winner is worse (difference -20 "
+            "[-20, -20])."
         )
         for line in result.details
     )
@@ -97,17 +94,15 @@ def test_a_winner_behind_known_settings_says_so_however_uncertain() -> None:
     summary = study(*screened(1.0, 2.0, 3.0, 4.0), *compared(FIVE, [200.0] * 5), *tested)
     # IQM 495 against (0.75 * 495 + 500 + 0.75 * 505) / 2.5 = 500; one seed of five is behind, so 0 is in the interval
     said = verdict(replace(summary, baselines=tuple(known))).sentence
-    far = said.index("The settings of experiment far are better than it (difference -15 [")
-    near = said.index("It ends behind the settings of experiment near (difference -5")
-    assert said.endswith("which may be chance: experiment=near.")
+    far = said.index("The winner is worse than experiment far (difference -15 [")
+    near = said.index("The winner scored lower than experiment near (difference -5")
+    assert said.endswith("which may be chance; to train with these settings: experiment=near.")
     assert far < near, "the best one first"
     two = study(
         *screened(1.0, 2.0, 3.0, 4.0), *compared(FIVE[:2], [200.0] * 2), *[one for one in tested if one.seed < 102]
     )
     two = replace(two, baselines=("experiment near",))
-    assert (
-        "It ends behind the settings of experiment near (difference -5), which may be chance" in verdict(two).sentence
-    )
+    assert "The winner scored lower than experiment near (difference -5), which may be chance" in verdict(two).sentence
 
 
 def test_a_winner_without_a_result_leaves_the_field_to_known_settings() -> None:
@@ -115,9 +110,7 @@ def test_a_winner_without_a_result_leaves_the_field_to_known_settings() -> None:
     default = [run("default", "test", 100 + index, 200.0) for index in range(5)]
     known = [run("experiment good", "test", 100 + index, value) for index, value in enumerate(FIVE)]
     summary = replace(study(*screened(1.0, 2.0, 3.0, 4.0), *lost, *default, *known), baselines=("experiment good",))
-    assert (
-        "Train the settings of experiment good, experiment=good: test IQM 495 [480, 500]." in verdict(summary).sentence
-    )
+    assert "Train with experiment=good instead: test IQM 495 [480, 500]." in verdict(summary).sentence
     assert "Keep the default" not in verdict(summary).sentence
     better = [replace(one, value=600.0) for one in default]
     summary = replace(summary, runs=(*screened(1.0, 2.0, 3.0, 4.0), *lost, *better, *known))
@@ -131,7 +124,7 @@ def test_within_noise_is_counted_from_the_winners_own_spread() -> None:
     values = [limit - 0.01, limit + 0.01, 300.0, 999.0, 20.0]
     result = verdict(study(*screened(*values), *compared(winner, [1.0, 2.0, 3.0, 4.0])))
     assert result.within_noise == 2  # not the winner itself (trial 3)
-    assert "2 of 4 other finished screening trials are within seed noise of it." in result.sentence
+    assert "2 of 4 other finished screening trials are within seed noise of the winner." in result.sentence
     assert f"a screening score of {format_number(limit, 3)} or more" in result.details[-1]
 
 
@@ -145,10 +138,10 @@ def test_few_seeds_show_points_and_no_interval() -> None:
     result = verdict(study(*screened(1.0, 2.0, 3.0, 4.0), *compared([480.0, 500.0], [200.0, 210.0])))
     assert result.finding is Finding.TOO_FEW_SEEDS
     assert result.winner == Estimate(490.0, None, None, 2, (480.0, 500.0))
-    assert "test IQM 490 (480, 500) on 2 fresh seeds, against 205 (200, 210)" in result.sentence
+    assert "test IQM 490 (480, 500) on 2 test seeds, against 205 (200, 210)" in result.sentence
     assert "[" not in result.sentence
     assert "+285" in result.sentence
-    assert "cannot tell that from luck" in result.sentence
+    assert "this may be chance" in result.sentence
 
 
 @pytest.mark.parametrize("count", [2, 5])
@@ -187,13 +180,13 @@ def test_the_default_itself_may_win() -> None:
     summary = study(*screened(1.0, 2.0), *compared([], FIVE), winner="default")
     result = verdict(summary)
     assert result.finding is Finding.DEFAULT_AS_GOOD
-    assert result.sentence.startswith("The default configuration itself came out best: test IQM 495")
+    assert result.sentence.startswith("The winner is the default configuration: test IQM 495")
 
 
 def test_without_a_default_nothing_is_claimed() -> None:
     result = verdict(study(*screened(1.0, 2.0, 3.0, 4.0), *compared(FIVE, [])))
     assert result.finding is Finding.NO_COMPARISON
-    assert "whether tuning helped is unknown" in result.sentence
+    assert "so it is not known whether the winner is better" in result.sentence
 
 
 def test_before_the_test_stage_only_a_tuning_score_is_known() -> None:
@@ -201,7 +194,7 @@ def test_before_the_test_stage_only_a_tuning_score_is_known() -> None:
     assert result.finding is Finding.NOT_TESTED
     assert result.winner is None
     assert result.sentence.startswith(
-        "Best so far: trial 3 (learning_rate 0.0006, gamma 0.98), tuning score 4 on 1 seed. "
+        "Best so far: trial 3 (learning_rate 0.0006, gamma 0.98), score in the search 4 on 1 seed. "
         "There is no finished test stage yet"
     )
 
@@ -216,7 +209,7 @@ def test_an_unfinished_test_stage_is_no_result(outcome: Outcome | None) -> None:
     runs[-1] = replace(runs[-1], outcome=outcome, value=None)
     result = verdict(study(*screened(1.0, 2.0, 3.0, 4.0), *runs))
     assert result.finding is Finding.NOT_TESTED
-    assert "has not finished (1 run of 10 to go)" in result.sentence
+    assert "has not finished (missing: 1 of 10 runs)" in result.sentence
 
 
 def test_all_failed() -> None:
@@ -257,7 +250,7 @@ def test_a_default_that_finished_no_test_run_is_not_compared() -> None:
     assert result.winner is not None
     assert (result.default, result.difference, result.improvement) == (None, None, None)
     assert result.sentence == (
-        "Trial 3 (learning_rate 0.0006, gamma 0.98): test IQM 495 [480, 500] on 5 fresh seeds. "
+        "Trial 3 (learning_rate 0.0006, gamma 0.98): test IQM 495 [480, 500] on 5 test seeds. "
         "The default configuration finished none of its 5 test runs (5 diverged)."
     )
 

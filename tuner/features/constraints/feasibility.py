@@ -64,8 +64,8 @@ class Feasibility:
         number = len(candidates)
         return (
             f"{f'None of {number} configurations' if number > 1 else 'The only configuration'} "
-            f"{'is' if number > 1 else 'is not'} feasible ({', '.join(map(str, self.constraints))}); the nearest is "
-            f"{nearest}: {join_words(self.violated(own[nearest]))}"
+            f"{'is' if number > 1 else 'is not'} feasible ({', '.join(map(str, self.constraints))}); the smallest "
+            f"violation is that of {nearest}: {join_words(self.violated(own[nearest]))}"
         )
 
 
@@ -86,7 +86,7 @@ def standing(constraint: Constraint, runs: Iterable[RunRecord]) -> tuple[Estimat
     holds = constraint.holds(fmean(values))
     ends = [end for end in (found.low, found.high) if end is not None]
     sure = not ends or all(constraint.holds(end) == holds for end in ends)
-    told = ("holds" if holds else "does not hold") if sure else "not certain, as the interval reaches over it"
+    told = ("holds" if holds else "does not hold") if sure else "not certain, as the interval contains the limit"
     return found, told
 
 

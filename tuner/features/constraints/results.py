@@ -85,11 +85,11 @@ def _tested(summary: StudySummary, label: str) -> str:
 def _warnings(summary: StudySummary) -> list[str]:
     """Of the winner and the default configuration, what the test seeds show that they do not hold."""
     own, told = Feasibility(_of(summary)), []
-    names = {summary.default_label: "the default configuration", summary.winner_label: "it"}
+    names = {summary.default_label: "the default configuration", summary.winner_label: "the winner"}
     for label, name in reversed(names.items()):
         runs = [] if label is None else [run for run in summary.stage(TEST, label) if run.complete]
         if runs and (violated := own.violated(runs)):
-            no_choice = "" if name == "it" else ", so it is no alternative"
+            no_choice = "" if name == "the winner" else ", so it is no alternative"
             told.append(f"On test seeds {name} is not feasible ({join_words(violated)}){no_choice}.")
     return told
 

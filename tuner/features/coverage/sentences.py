@@ -22,7 +22,10 @@ def _edges(summary: StudySummary, found: Coverage) -> str:
         for reach in found.edges
     )
     typed = " ".join(f"'{reach.widen}'" for reach in found.edges)
-    return f"It lies at the edge of its range with most of the best trials: {where}. To look beyond: {typed}."
+    return (
+        f"The winner and most of the best trials lie at an edge of the search space: {where}. To search beyond it, add "
+        f"{typed}."
+    )
 
 
 def _corner(found: Coverage) -> str:
@@ -33,7 +36,7 @@ def _corner(found: Coverage) -> str:
         for reach in narrow[:_MOST_NAMED]
     )
     return (
-        f"The search has looked at one corner: in {len(narrow)} of {counted(len(found.reaches), 'parameter')} its last "
-        f"{found.num_late} trials have seen less than half of what evenly drawn ones would ({examples}). "
-        "More trials with sampler=qmc look elsewhere."
+        f"The last {found.num_late} trials lie in one corner of the search space: in {len(narrow)} of "
+        f"{counted(len(found.reaches), 'parameter')} they cover less than half of what evenly drawn trials would cover "
+        f"({examples}). To search elsewhere, run more trials with sampler=qmc."
     )

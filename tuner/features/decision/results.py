@@ -31,16 +31,17 @@ def _sentences(summary: StudySummary) -> Iterator[str]:
         return
     score = Estimate(winner.mean, winner.low, winner.high, winner.num_runs)
     yield (
-        f"By all its {winner.num_runs} runs together, and those of similar configurations, the score of {winner.label} "
-        f"is {score}: an estimate that allows for the luck of a best one, with its 95 % interval."
+        f"Score of the winner in the search: {score} (a model's estimate, with its 95 % interval). The model uses the "
+        f"{winner.num_runs} runs of the winner before the test and those of similar configurations. It takes into "
+        "account that the best of many scores is usually too high."
     )
     close = [one.label for one in BELIEVED.of(summary)[1:] if one.high >= winner.mean]
     if close:
-        yield f"By the same estimate {join_words(close)} may be as good: {_reach(len(close))} its score."
+        yield f"By this model {join_words(close)} may be as good: {_reach(len(close))} the score of the winner."
 
 
 def _reach(number: int) -> str:
-    return "the interval reaches" if number == 1 else f"{number} intervals reach"
+    return "its interval reaches" if number == 1 else "their intervals reach"
 
 
 PART = InResults(

@@ -77,13 +77,13 @@ def sentences(summary: StudySummary) -> tuple[str, ...]:
     rows = by_environment(summary)
     worse = [row for row in rows if row.difference is not None and row.difference.is_below_zero]
     told = [
-        f"In {row.name} the default configuration is better: the winner differs from it by {row.difference.signed}."
+        f"In {row.name} the default configuration is better (difference {row.difference.signed})."
         for row in worse
         if row.difference is not None
     ]
     behind = [f"{row.name}: {format_number(row.own.iqm)}, study {row.own_study}" for row in rows if row.own is not None]
     if behind:
-        told.append(f"Tuned for one environment alone, with as many steps, winners reach {join_words(behind)}.")
+        told.append(f"Winners of studies of one environment, with the same number of steps: {join_words(behind)}.")
     return tuple(told)
 
 

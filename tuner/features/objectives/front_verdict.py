@@ -57,7 +57,7 @@ def front_verdict(summary: StudySummary) -> Verdict:
     if not own:
         return Verdict(
             Finding.NOT_TESTED,
-            f"{complete} trials have finished; which of them no other beats in {_named(summary)} is not decided yet.",
+            f"{complete} trials have finished; the front (best in {_named(summary)}) is not decided yet.",
         )
     unbeaten = [member for member in own if not member.beaten]
     listed = "; ".join(_described(summary, member) for member in unbeaten[:_LISTED])
@@ -126,24 +126,24 @@ def _about_default(summary: StudySummary, members: Sequence[FrontMember]) -> str
     values = _described(summary, default)
     if not default.beaten:
         either = " either" if any(not member.beaten for member in members if member is not default) else ""
-        return f"The default configuration is not beaten in all of them{either}: {values}."
+        return f"The default configuration is not beaten{either}: {values}."
     better = [
         member.label
         for member in members
         if all(a <= b for a, b in zip(member.losses, default.losses, strict=True)) and member.losses != default.losses
     ]
-    return f"In all of them at once {join_words(better)} {'beats' if len(better) == 1 else 'beat'} {values}."
+    return f"In all objectives together {join_words(better)} {'beats' if len(better) == 1 else 'beat'} {values}."
 
 
 def _details(summary: StudySummary, own: Sequence[FrontMember]) -> tuple[str, ...]:
     details = []
     if summary.is_sweep:
-        details.append("Each job ran once: values chosen as the best of many are too good.")
+        details.append("Each job ran once, and the best of many values are usually too good.")
     elif summary.stage(TEST):
         details.append("All values are interquartile means on held-out test seeds.")
         lost = [member.label for member in own if member.beaten]
         if lost:
             details.append(f"On these seeds {join_words(lost)} turned out to be beaten after all.")
     else:
-        details.append("There is no finished test stage yet: these values are too good, being the best of many.")
+        details.append("There is no finished test stage yet. These values are usually too good, as the best of many.")
     return (*details, *failed_tests(summary))

@@ -45,8 +45,8 @@ def sentences(summary: StudySummary) -> tuple[str, ...]:
         return ()
     replayed = estimate([*scores.values()])
     details = [
-        f"The population's own score is {format_number(own[0])}, its schedule replayed from scratch on fresh seeds "
-        f"scores {replayed}: selection optimism {format_signed(own[0] - replayed.iqm, 3)}."
+        f"Selection optimism {format_signed(own[0] - replayed.iqm, 3)}: score in the population "
+        f"{format_number(own[0])}, score of its schedule from scratch on test seeds {replayed}."
     ]
     static_scores = scores_of(summary, TEST, static_label)
     if static_scores:
@@ -55,8 +55,8 @@ def sentences(summary: StudySummary) -> tuple[str, ...]:
             describe_params(summary.params_of(static_label), summary.weights),
         )
         details.append(
-            f"The best configuration that never changed, {static_label} ({what}), chosen by how it did while "
-            f"members kept it unchanged and confirmed as schedules are, scores {static}: "
+            f"The best constant configuration is {static_label} ({what}), chosen by its scores while members kept it "
+            f"unchanged, and confirmed like the schedules. Its test score is {static}: "
             f"{_against_static(difference_of(scores, static_scores))}"
         )
     return tuple(details)
@@ -65,13 +65,11 @@ def sentences(summary: StudySummary) -> tuple[str, ...]:
 def _against_static(difference: Estimate) -> str:
     """What a schedule is worth beside the best configuration without one, and which of the two to train."""
     amount = difference.signed
-    if difference.low is None or difference.high is None:
-        return f"the schedule differs from it by {amount}, on too few seeds to tell. Its file is experiment=static."
-    if difference.low > 0:
+    if difference.is_above_zero:
         return f"the schedule is better, by {amount}."
-    if difference.high < 0:
-        return f"the schedule is WORSE, by {amount}. Train that one, experiment=static, in place of the schedule."
-    return f"the schedule differs from it by {amount}, which may be chance. The simpler one is experiment=static."
+    if difference.is_below_zero:
+        return f"the schedule is WORSE, by {amount}. Train with experiment=static instead of the schedule."
+    return f"the schedule differs from it by {amount}, which may be chance. The constant one is experiment=static."
 
 
 PART = InResults(

@@ -136,11 +136,12 @@ class ExpectedBest:
         if self.gain < self.noise:
             if keeps_default:
                 return (
-                    f"{against} More trials of the same kind would hardly beat the default configuration: {_ELSEWHERE}."
+                    f"{against} More trials of the same kind are unlikely to beat the default configuration: "
+                    f"{_ELSEWHERE}."
                 )
-            return f"{against} More trials of the same kind would hardly pay."
+            return f"{against} More trials of the same kind are unlikely to raise the score."
         so_far = ", though the default configuration has not been beaten yet" if keeps_default else ""
-        return f"{against} More trials may still pay{so_far}: raise study.num_trials and give the same command."
+        return f"{against} More trials may still raise it{so_far}: raise study.num_trials and type the same command."
 
 
 def expected_best(summary: StudySummary) -> ExpectedBest | None:

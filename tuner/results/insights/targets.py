@@ -46,9 +46,9 @@ def details(summary: StudySummary, label: str) -> tuple[str, ...]:
     missed = any(len(reaching(metric, runs)) < len(runs) for runs in tested.values())
     if missed and isinstance(metric, SecondsTo):
         sentences.append(
-            f"A run that does not reach {metric.target:g} would take longer than it was given, nobody knows how "
-            f"long: it scores minus {PENALTY:g} times what the study's first complete run took{_limit(summary)}, and "
-            "up to a tenth less the further away its best evaluation is."
+            f"A run that does not reach {metric.target:g} scores minus {PENALTY:g} times the seconds of the study's "
+            f"first complete run{_limit(summary)}. The score is up to a tenth lower, the further its best evaluation "
+            "is from this value."
         )
     return tuple(sentences) if parts else ()
 
@@ -74,4 +74,7 @@ def warnings(summary: StudySummary, label: str) -> list[str]:
     runs = [run for run in summary.stage(TEST, label) if run.outcome is not None]
     if metric is None or not runs or reaching(metric, runs):
         return []
-    return [f"The winner reached {metric.target:g} on no test seed: its scores say how near it came, not how soon."]
+    return [
+        f"The winner did not reach {metric.target:g} on any test seed, so its scores measure how close it came, not "
+        "how soon."
+    ]

@@ -150,8 +150,8 @@ def test_the_nearest_is_the_one_with_the_smallest_sum_of_shares() -> None:
         taking("trial 2", 1.0),  # it has not said
     ]
     assert Feasibility(constraints).none_feasible(runs, runs) == (
-        "None of 3 configurations is feasible (seconds<600, num_parameters<100000); the nearest is trial 1: "
-        "seconds 660 against < 600 and num_parameters 130,000 against < 100,000"
+        "None of 3 configurations is feasible (seconds<600, num_parameters<100000); the smallest violation is that of "
+        "trial 1: seconds 660 against < 600 and num_parameters 130,000 against < 100,000"
     )
     assert Feasibility(constraints).violated(runs[2:]) == ["num_parameters unknown against < 100000"]
 
@@ -161,7 +161,7 @@ def test_the_interval_over_seeds_says_how_sure_it_is() -> None:
     for shift, told in (
         (-100.0, "holds"),
         (100.0, "does not hold"),
-        (-2.0, "not certain, as the interval reaches over it"),
+        (-2.0, "not certain, as the interval contains the limit"),
     ):
         found = standing(constraint, [taking("a", 600.0 + shift + spread, seed=spread) for spread in (-9, -5, 0, 5, 9)])
         assert found is not None
@@ -233,7 +233,8 @@ def test_failed_runs_are_told_what_they_have_shown(tmp_path: Path) -> None:
 
 
 def test_where_none_is_feasible_the_nearest_is_named(tmp_path: Path) -> None:
-    why = r"None of 10 configurations is feasible \(seconds<0.5\); the nearest is trial \d: seconds \S+ against < 0.5"
+    why = r"None of 10 configurations is feasible \(seconds<0.5\); the smallest violation is that of trial \d: "
+    why += r"seconds \S+ against < 0.5"
     with pytest.raises(StudyError, match=why + r"\.\nLoosen study.constraints .* study.num_trials=20"):
         constrained(tmp_path, "seconds<0.5")
     with StudyStore(journal(tmp_path)) as store:
@@ -241,7 +242,7 @@ def test_where_none_is_feasible_the_nearest_is_named(tmp_path: Path) -> None:
     found = verdict(summary)
     assert found.finding is Finding.NONE_FEASIBLE
     nearest = min(summary.stage("screen"), key=lambda one: (one.seconds, one.number))
-    assert f"the nearest is {nearest.label}: " in found.sentence
+    assert f"the smallest violation is that of {nearest.label}: " in found.sentence
     assert summary.stage("confirm") == ()
     more = constrained(tmp_path, "seconds<0.5", executor=FakeExecutor(1, faster_later), num_trials=12)
     assert more.winner_label in ("trial 10", "trial 11")
@@ -362,8 +363,8 @@ def test_a_winner_that_does_not_hold_on_test_seeds_is_not_praised(tmp_path: Path
 
     found = verdict(constrained(tmp_path, "seconds<5", executor=FakeExecutor(1, slow)))
     assert found.sentence.endswith(
-        "On test seeds it is not feasible (seconds 7 against < 5). On test seeds the default configuration is not "
-        "feasible (seconds 7 against < 5), so it is no alternative."
+        "On test seeds the winner is not feasible (seconds 7 against < 5). On test seeds the default configuration is "
+        "not feasible (seconds 7 against < 5), so it is no alternative."
     )
 
 

@@ -15,8 +15,8 @@ NARROW = Reach("optimizer.learning_rate", 10, 8, 2, 6.5)
 def test_an_edge_is_said_with_what_to_type() -> None:
     summary = full_study(facts={COVERAGE.key: Coverage(10, (EDGE, NARROW))})
     assert (
-        "It lies at the edge of its range with most of the best trials: agent.gamma 0.98 (low end of 0.9 to 0.999). "
-        "To look beyond: 'space.agent.gamma.low=0.8'."
+        "The winner and most of the best trials lie at an edge of the search space: agent.gamma 0.98 (low end of 0.9 "
+        "to 0.999). To search beyond it, add 'space.agent.gamma.low=0.8'."
     ) in verdict(summary).sentence
     assert "one corner" not in verdict(summary).sentence, "narrow in one parameter only"
     page = render_page(summary)
@@ -29,8 +29,9 @@ def test_a_corner_is_said_with_what_was_seen() -> None:
     other = Reach("agent.gamma", 10, 9, 1, 6.5)
     said = verdict(full_study(facts={COVERAGE.key: Coverage(10, (other, NARROW))})).sentence
     assert (
-        "The search has looked at one corner: in 2 of 2 parameters its last 10 trials have seen less than half of what "
-        "evenly drawn ones would (gamma 1 of 10 parts of its range and learning_rate 2 of 10 parts of its range)."
+        "The last 10 trials lie in one corner of the search space: in 2 of 2 parameters they cover less than half of "
+        "what evenly drawn trials would cover (gamma 1 of 10 parts of its range and "
+        "learning_rate 2 of 10 parts of its range)."
     ) in said
     assert "edge" not in said
 

@@ -210,11 +210,12 @@ def test_the_posterior_is_said_plainly() -> None:
     known = believed(trial_8=(80.0, 70.0, 90.0, 5), trial_7=(75.0, 65.0, 85.0, 3), trial_6=(50.0, 45.0, 55.0, 2))
     details = verdict(full_study(facts={"posterior": known})).details
     assert (
-        "By all its 5 runs together, and those of similar configurations, the score of trial 8 is 80 [70, 90]: an "
-        "estimate that allows for the luck of a best one, with its 95 % interval."
+        "Score of the winner in the search: 80 [70, 90] (a model's estimate, with its 95 % interval). The model uses "
+        "the 5 runs of the winner before the test and those of similar configurations. It takes into account that the "
+        "best of many scores is usually too high."
     ) in details
-    assert "By the same estimate trial 7 may be as good: the interval reaches its score." in details
-    assert "Selection optimism -2: the estimate it was chosen by is 80, and it scores 82." in details
+    assert "By this model trial 7 may be as good: its interval reaches the score of the winner." in details
+    assert "Selection optimism -2: score in the search 80 (estimated), score in the test 82." in details
 
 
 def test_the_page_has_a_row_for_each_that_ran_again() -> None:

@@ -96,7 +96,7 @@ def test_the_winner_of_all_is_that_of_none(tmp_path: Path) -> None:
     found = verdict(summary)
     assert found.difference is not None
     assert found.difference.iqm == pytest.approx(0.3)
-    assert "In high the default configuration is better: the winner differs from it by -40 [-40, -40]." in found.details
+    assert "In high the default configuration is better (difference -40 [-40, -40])." in found.details
 
 
 def test_what_is_no_better_than_random_actions_is_said_in_the_verdict(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_the_verdict_names_the_front_and_who_beats_the_default(tmp_path: Path) -
         "2 of 2 complete trials were unbeaten in score (higher is better) and seconds (lower is better) in screening; "
         "on test seeds 2 are unbeaten: trial 1 with score 92.0, seconds 20 ("
     )
-    assert sentence.endswith("In all of them at once trial 0 beats default with score 42.0, seconds 6.")
+    assert sentence.endswith("In all objectives together trial 0 beats default with score 42.0, seconds 6.")
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(FinalTable(summary))
     table = console.export_text()

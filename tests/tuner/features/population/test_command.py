@@ -83,8 +83,8 @@ def _check_line(tuner: CommandLine, output: str, summary: StudySummary, agent: s
 def test_a_schedule_of_the_best_rate_that_falls_is_told_and_shown(tuner: CommandLine) -> None:
     answer = tuner("tune", *DRIFTING, *FOUR)
     assert (answer.status, answer.errors) == (0, "")
-    assert "The population's own score is" in answer.output
-    assert "The best configuration that never changed" in answer.output
+    assert "score of its schedule from scratch on test seeds" in answer.output
+    assert "The best constant configuration is" in answer.output
     assert "tuner ablate" not in answer.output  # which refuses populations
     written = yaml.safe_load((tuner.folder / "studies/drifting/experiment/winner.yaml").read_text())
     assert written["agent"]["schedule"]["learning_rate"]

@@ -10,9 +10,9 @@ from tuner.results.findings import Estimate
     ("low", "high", "words"),
     [
         (0.5, 3.0, "the schedule is better, by +2.0 [+0.5, +3.0]."),
-        (-3.0, -0.5, "is WORSE, by +2.0 [-3.0, -0.5]. Train that one, experiment=static, in place of the schedule."),
-        (-0.5, 3.0, "which may be chance. The simpler one is experiment=static."),
-        (None, None, "differs from it by +2, on too few seeds to tell."),
+        (-3.0, -0.5, "is WORSE, by +2.0 [-3.0, -0.5]. Train with experiment=static instead of the schedule."),
+        (-0.5, 3.0, "which may be chance. The constant one is experiment=static."),
+        (None, None, "differs from it by +2, which may be chance."),
     ],
 )
 def test_a_schedule_against_no_schedule(low: float | None, high: float | None, words: str) -> None:
