@@ -105,9 +105,11 @@ def _title(topic: str) -> str:
 
 def _format(text: str, stream: TextIO) -> None:
     from rich.markdown import Markdown
+    from rich.theme import Theme
 
     from tuner.support.console import PlainConsole
 
     console = PlainConsole(file=stream)
     console.width = min(console.width, _WIDEST)
+    console.push_theme(Theme({"markdown.code": "bold cyan"}))  # Rich's own has black boxes, also on a light background
     console.print(Markdown(_LINK.sub(r"\1", text), code_theme="ansi_dark", hyperlinks=False))
