@@ -1,4 +1,4 @@
-"""The section of the page about where the search has looked."""
+"""The section of the page about how much of the search space the trials cover."""
 
 from tuner.features.coverage.facts import COVERAGE, Coverage, Reach
 from tuner.reporting.elements import note, number_cell, section, table, text_cell
@@ -19,14 +19,15 @@ def _section(summary: StudySummary, found: Coverage) -> Html:
     names = short_names(reach.path for reach in found.reaches)
     titles = {names[reach.path]: reach.path for reach in found.reaches}
     rows = [_row(summary, names[reach.path], reach) for reach in found.reaches]
-    heads = ["parameter", "range", "parts", "seen by all", "by the last half", "by as many drawn evenly", "to widen"]
+    heads = ["parameter", "range", "parts", "all trials", "last half", "expected", "to widen"]
     how = note(
-        "The range of each parameter is divided into equal parts, on the scale that it is drawn on; a part is seen "
-        f"where a trial lies in it. The last half are {found.num_late} trials. Where these see less than half of what "
-        "evenly drawn ones would, the search has closed in: rightly, if what is left out is poor. The last column says "
-        "what to type where the winner lies at an edge together with most of the best trials."
+        "The range of each parameter is divided into equal parts, on the scale on which values are drawn. The columns "
+        f"count the parts that contain a trial: of all trials, of the last half ({found.num_late} trials), and as "
+        f"expected of {found.num_late} evenly drawn trials. If the last half covers less than half of the expected "
+        "parts (few), the search has become narrow. That is right if the other parts have low scores. The last column "
+        "shows what to type if the winner and most of the best trials lie at an edge."
     )
-    return section("coverage", "Where the search has looked", how, table("coverage-table", heads, rows, titles))
+    return section("coverage", "Coverage of the search space", how, table("coverage-table", heads, rows, titles))
 
 
 def _row(summary: StudySummary, name: str, reach: Reach) -> Html:

@@ -10,9 +10,9 @@ from tuner.results.findings import Estimate, Verdict
 from tuner.results.records import StudySummary
 
 _WORDS = (
-    "Estimates of the mean score over all seeds, by a model of all runs together: of this configuration, of similar "
-    "ones, and of those that were pruned, which count for less. The highest of many scores is lucky; these estimates "
-    "allow for that. The test seeds had no part in it."
+    "A model of all runs estimates the mean score of a configuration over all seeds. It uses the runs of this "
+    "configuration and of similar ones; pruned runs count less. The best of many scores is usually too high, and the "
+    "estimates correct this. Test runs are not used."
 )
 
 
@@ -34,7 +34,7 @@ def _section(summary: StudySummary, found: Verdict) -> Iterator[Html]:
         for one in known
     ]
     heads = ["configuration", "runs", "score", "95 % interval"]
-    yield section("decision", "What all runs say of the best", note(_WORDS), table("decision-table", heads, rows))
+    yield section("decision", "Scores estimated from all runs", note(_WORDS), table("decision-table", heads, rows))
 
 
 PART = InReporting(result_sections=_section)

@@ -21,10 +21,16 @@ def safe_ranges_section(summary: StudySummary) -> Html:
     names = short_names(one.path for one in found)
     titles = {names[one.path]: one.path for one in found}
     rows = [_range_row(summary, names[one.path], one) for one in found]
-    heads = ["parameter", "winner" if not summary.is_sweep else "best", "safe", "in all that was tried", "good there"]
+    heads = [
+        "parameter",
+        "winner" if not summary.is_sweep else "best",
+        "safe",
+        "within all tried values",
+        "good trials",
+    ]
     how = note(
-        f"Spanned by {good_trials(summary)[1]}. The last column says how many of the trials within the range are among "
-        "them: few out of many mean that the range alone does not make a trial good."
+        f"The safe range contains the values of {good_trials(summary)[1]}. The last column counts these among all "
+        "trials within the range. If they are few, the range alone does not make a trial good."
     )
     return section("ranges", title, how, table("range-table", heads, rows, titles))
 

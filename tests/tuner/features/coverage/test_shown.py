@@ -21,7 +21,7 @@ def test_an_edge_is_said_with_what_to_type() -> None:
     assert "one corner" not in verdict(summary).sentence, "narrow in one parameter only"
     page = render_page(summary)
     assert "space.agent.gamma.low=0.8" in page
-    assert "Where the search has looked" in page
+    assert "Coverage of the search space" in page
     assert "2 (few)" in page
 
 
@@ -39,7 +39,7 @@ def test_a_corner_is_said_with_what_was_seen() -> None:
 def test_nothing_is_said_of_a_search_that_has_looked_everywhere() -> None:
     wide = Reach("agent.gamma", 10, 10, 7, 6.5)
     assert verdict(full_study(facts={COVERAGE.key: Coverage(10, (wide,))})) == verdict(full_study())
-    assert "Where the search has looked" not in render_page(full_study())
+    assert "Coverage of the search space" not in render_page(full_study())
 
 
 def test_a_study_sees_it_in_its_trials(tmp_path: Path) -> None:
