@@ -67,8 +67,9 @@ class SweepSpace:
         return tuple(line for name, line in self.lines.items() if name not in self.space.paths)
 
     def overrides(self, values: Mapping[str, object]) -> list[str]:
-        """The overrides of the job with these values."""
-        return [f"{line}={to_hydra(values[name])}" if name in values else line for name, line in self.lines.items()]
+        """The overrides of the job with these values; a value that is none of the space has the key of its override."""
+        known = [f"{line}={to_hydra(values[name])}" if name in values else line for name, line in self.lines.items()]
+        return [*known, *(f"{key}={to_hydra(value)}" for key, value in values.items() if key not in self.lines)]
 
     def searched(self, overrides: Sequence[str]) -> list[str]:
         """Those of a job's overrides that other jobs do not have."""
@@ -91,9 +92,19 @@ class SweepSpace:
 
 
 def parse_sweep(
-    params: Mapping[str, Any], arguments: Sequence[str], config_loader: ConfigLoader | None = None
+    params: Mapping[str, Any],
+    arguments: Sequence[str],
+    config_loader: ConfigLoader | None = None,
+    *,
+    may_be_empty: bool = False,
 ) -> SweepSpace:
     """The search that the sweeper's `params` and the command line describe together; the command line wins.
+
+    Args:
+        params: By config path.
+        arguments: Of the command line.
+        config_loader: Of the application.
+        may_be_empty: Whether there may be nothing to search.
 
     Raises:
         UserError: Nothing is searched, a sweep cannot be read, or has no meaning in a search.
@@ -116,10 +127,12 @@ def parse_sweep(
     if not swept:
         if taken_away:
             raise UserError(f"nothing is searched: {'; '.join(taken_away)}. Leave out the one that is not meant")
-        raise UserError(
-            "nothing is searched: give hydra/sweeper=optuna something to vary, such as "
-            "'lr=tag(log,interval(1e-5,1e-2))' or 'model=choice(a,b)', on the command line or in hydra.sweeper.params"
-        )
+        if not may_be_empty:
+            raise UserError(
+                "nothing is searched: give hydra/sweeper=optuna something to vary, such as "
+                "'lr=tag(log,interval(1e-5,1e-2))' or 'model=choice(a,b)', on the command line or in "
+                "hydra.sweeper.params. To run the same job several times, set hydra.sweeper.n_trials"
+            )
     parameters = tuple(_parameter(name, swept[name]) for name in sorted(swept))
     lines = {
         name: override.get_key_element() if name in swept else str(override.input_line)

@@ -16,7 +16,7 @@ _IN_A_MODULE = re.compile(r"([A-Za-z_][\w.]*):[\w./-]+")
 """`my_package.envs:MyEnv-v0`: Gymnasium imports what stands before the colon."""
 
 
-def identity_of(app: HydraApp, variants: Mapping[str, DictConfig]) -> JsonDict:
+def identity_of(app: HydraApp, variants: Mapping[str, DictConfig], named: Sequence[str] = ()) -> JsonDict:
     """What has to be the same for a sweep to go on, besides what was typed.
 
     Nothing is resolved: a reference to the environment or the clock stays one. Texts stand as digests, as some are
@@ -26,10 +26,11 @@ def identity_of(app: HydraApp, variants: Mapping[str, DictConfig]) -> JsonDict:
         app: The application.
         variants: The composed configs of some jobs, by what tells each from others: between them they have every choice
             and both ends of every range.
+        named: Dotted paths of further code that decides what jobs there are.
     """
     first, *others = (_own_part(config) for config in variants.values())
     labels = list(variants)[1:]
-    targets = sorted({target for config in (first, *others) for target in _targets_in(config)})
+    targets = sorted({*named, *(target for config in (first, *others) for target in _targets_in(config))})
     sweep = OmegaConf.to_container(app.config.hydra.sweep, resolve=False)
     assert isinstance(sweep, dict)
     return {

@@ -36,7 +36,7 @@ from tuner.sweeper.optimization_results import results_of
 from tuner.sweeper.sweep_log import SweepListeners, SweepLog
 from tuner.sweeper.sweep_plan import PlannedSweep, plan_sweep
 from tuner.sweeper.sweep_tracking import tracking
-from tuner.sweeper.sweeper_settings import in_own_words, translate
+from tuner.sweeper.sweeper_settings import SweepSettings, in_own_words, translate
 from tuner.trial.messages import JsonDict
 
 _log = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ def _run(planned: PlannedSweep) -> JsonDict:
             if not best:
                 num_jobs = len(store.require(definition.name).get_trials(deepcopy=False))
                 raise _nothing_good(further_trials(num_jobs, num_jobs, num_jobs) if named else "")
-            summary = _say_how_it_went(store, definition.name, place.folder)
+            summary = _say_how_it_went(store, definition.name, place.folder, planned.settings)
             if tracked is not None:
                 tracked.on_summary(summary, best)
     return results_of(best, num_objectives)
@@ -113,12 +113,17 @@ def _nothing_good(further: str) -> UserError:
     )
 
 
-def _say_how_it_went(store: StudyStore, name: str, folder: Path) -> StudySummary:
-    """Writes the page of the sweep, beside its results, and says where it is and how many jobs failed."""
+def _say_how_it_went(store: StudyStore, name: str, folder: Path, settings: SweepSettings) -> StudySummary:
+    """Writes the page of the sweep, beside its results, and says where it is and how many jobs failed.
+
+    One job has nothing to compare, and is not worth the time that the page takes.
+    """
     home = home_of(store, name, folder)
-    summary = summarise(store, name, home, thorough=True)
-    fill_dashboard(store, summary, home)
-    _write_report(summary, home)
+    with_page = settings.report and settings.num_trials != 1
+    summary = summarise(store, name, home, thorough=with_page)
+    if with_page:
+        fill_dashboard(store, summary, home)
+        _write_report(summary, home)
     failed = failed_runs(summary)
     if failed:
         _log.warning("%s", failed)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import optuna
 from hydra.core.singleton import Singleton
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
@@ -30,6 +31,7 @@ from tuner.study.sweep.study_choice import SweepPlace
 from tuner.study.sweep.sweep_study import DEFAULT_NUM_TRIALS, Sweep, SweepSampler
 from tuner.support.names import did_you_mean
 from tuner.support.passwords import command_line
+from tuner.sweeper.custom_search_space import CustomSearchSpace
 from tuner.sweeper.grammar import SweepSpace, parse_sweep
 from tuner.sweeper.hydra_job import HydraApp, SweepJob, as_hydra_config, own_part
 from tuner.sweeper.identity import identity_of, is_made_of_time
@@ -72,7 +74,9 @@ def plan_sweep(app: HydraApp, settings: SweepSettings, arguments: Sequence[str])
     _check_launcher(app.config)
     if settings.executor is not None:
         check_executor(settings.executor)
-    space = parse_sweep(settings.params, arguments, app.context.config_loader)
+    custom = settings.custom_search_space
+    may_be_empty = custom is not None or settings.num_trials is not None
+    space = parse_sweep(settings.params, arguments, app.context.config_loader, may_be_empty=may_be_empty)
     variants = composed_variants(app, space)
     choose_backend: Callable[[DictConfig], Backend | None] | None = getattr(app.task_function, "sweep_backend", None)
     backend = None if choose_backend is None else choose_backend(app.config)
@@ -80,18 +84,18 @@ def plan_sweep(app: HydraApp, settings: SweepSettings, arguments: Sequence[str])
     sampler = SweepSampler(_sampler(settings.sampler), space.grid(), num_objectives)
     sampler.make(settings.seed, 0)  # refused now, if it cannot be made
     remarks: tuple[str, ...] = ()
-    once = sampler.each_once(settings.num_trials)
+    once = sampler.each_once(settings.num_trials) if custom is None else None
     if once is not None and once is not sampler:
         remarks = (f"{once.total(None)} combinations in all, and each is run once",)
         sampler, settings = once, replace(settings, sampler=_EACH_ONCE)
     settings = replace(settings, num_trials=sampler.total(settings.num_trials))
     files = InputFiles.of(own_part(config) for config in variants.values())
     definition = replace(
-        _define(app, settings, space, identity_of(app, variants)),
+        _define(app, settings, space, identity_of(app, variants, [] if custom is None else [custom.path])),
         function=pickle_function(SweepJob(app, Singleton.get_state(), num_objectives, files)),
     )
     pruner = build_node("hydra.sweeper.pruner", settings.pruner) if settings.pruner else None
-    sweep = Sweep(definition, settings.directions, _Jobs(app, space), sampler, pruner)
+    sweep = Sweep(definition, settings.directions, _Jobs(app, space, custom), sampler, pruner)
     return PlannedSweep(app, settings, space, sweep, _place(app, files), backend, remarks)
 
 
@@ -101,6 +105,20 @@ class _Jobs:
 
     app: HydraApp
     space: SweepSpace
+    custom: CustomSearchSpace | None
+
+    def added(self, trial: optuna.Trial, values: JsonDict) -> JsonDict:
+        """What a function of the application adds to a job."""
+        if self.custom is None:
+            return {}
+        added = self.custom.added(self.app.config, trial, values)
+        for key in added:
+            if key.lstrip("+") in self.space.lines:
+                raise UserError(
+                    f"{self.space.lines[key.lstrip('+')]} is set, and {self.custom.path} of "
+                    f"hydra.sweeper.custom_search_space suggests {key}: leave one of them out"
+                )
+        return added
 
     def overrides(self, values: JsonDict) -> list[str]:
         """The overrides of a job with these values."""

@@ -9,6 +9,7 @@ from tuner.errors import UserError
 from tuner.executors.gpus import GpuChoice
 from tuner.executors.local import Isolation
 from tuner.support.names import did_you_mean
+from tuner.sweeper.custom_search_space import CustomSearchSpace, as_params
 from tuner.trial.messages import JsonDict, Limits
 
 Direction: TypeAlias = Literal["minimize", "maximize"]
@@ -16,10 +17,6 @@ DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 NODE = "hydra.sweeper"
 
 _OLD_NAMES = {"n_trials": "num_trials", "n_jobs": "parallel", "study_name": "name"}
-_GONE = {
-    "search_space": "write the search into hydra.sweeper.params, in Hydra's grammar: x: interval(0, 1)",
-    "custom_search_space": "a search space must be known before anything runs; write it into hydra.sweeper.params",
-}
 _LOWEST = {"num_trials": 1, "parallel": 1, "retries": 0, "max_failures": 1, "threads": 1}  # of the whole numbers
 _LIMITS = Limits(grace_s=3.0)  # few Hydra applications listen when they are asked to leave
 _KNOWN = (
@@ -34,6 +31,9 @@ _KNOWN = (
         "gpus",
         "executor",
         "max_failure_rate",
+        "custom_search_space",
+        "search_space",
+        "report",
     ),
     *(*_LOWEST, *asdict(_LIMITS), *_OLD_NAMES),
 )
@@ -63,6 +63,8 @@ class SweepSettings:
     Attributes:
         directions: What is done to each objective: minimize or maximize.
         params: The search by config path, in Hydra's sweep grammar.
+        custom_search_space: Adds parameters to each job; None: nothing does.
+        report: Whether the page of a sweep is written at its end.
         sampler: Node of Optuna's sampler, without what is not set.
         pruner: Node of Optuna's pruner; None: no job is pruned.
         seed: Of the sampler.
@@ -82,6 +84,8 @@ class SweepSettings:
 
     directions: tuple[Direction, ...]
     params: Mapping[str, Any] = field(default_factory=dict)
+    custom_search_space: CustomSearchSpace | None = None
+    report: bool = True
     sampler: JsonDict = field(default_factory=dict)
     pruner: JsonDict | None = None
     seed: int = 0
@@ -116,7 +120,14 @@ def translate(node: Mapping[str, Any]) -> SweepSettings:
     seed = sampler.pop("seed", 0)  # ours: the study seeds its sampler anew whenever it is resumed
     return SweepSettings(
         directions=directions,
-        params=_mapping("params", given.get("params", {})),
+        params={
+            **as_params(_mapping("search_space", given.get("search_space", {}))),
+            **_mapping("params", given.get("params", {})),
+        },
+        custom_search_space=CustomSearchSpace.at(str(given["custom_search_space"]))
+        if "custom_search_space" in given
+        else None,
+        report=_switch("report", given.get("report", SweepSettings.report)),
         sampler=sampler,
         pruner=_pruner(given.get("pruner"), len(directions)),
         seed=_whole("sampler.seed", seed, 0),
@@ -139,8 +150,6 @@ def in_own_words(message: str) -> str:
 
 def _check_names(given: Mapping[str, Any]) -> None:
     for key in given:
-        if key in _GONE:
-            raise UserError(f"{NODE}.{key} is not supported: {_GONE[key]}")
         if key not in _KNOWN:
             raise UserError(f"unknown key {NODE}.{key}{did_you_mean(key, _KNOWN)}")
 
@@ -237,6 +246,12 @@ def _limits(given: dict[str, Any]) -> Limits:
         return replace(_LIMITS, **{key: float(value) for key, value in given.items()})
     except (TypeError, ValueError) as error:
         raise UserError(in_own_words(str(error))) from error
+
+
+def _switch(key: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise UserError(f"{NODE}.{key}={value} must be true or false")
+    return value
 
 
 def _whole(key: str, value: object, lowest: int) -> int:

@@ -37,6 +37,9 @@ class Jobs(Protocol):
     def overrides(self, values: JsonDict) -> list[str]:
         """The overrides of a job with these values."""
 
+    def added(self, trial: optuna.Trial, values: JsonDict) -> JsonDict:
+        """Values that the application itself draws for a job, besides those of the space, by the keys of overrides."""
+
     def subdir(self, number: int, overrides: Sequence[str]) -> str:
         """Where the application wants the folder of a job, relative to that of the sweep."""
 
@@ -84,6 +87,7 @@ class SweepRegistry(RunRegistry):
         drawn = {name: suggest(trial)(name, distribution) for name, distribution in self._distributions.items()}
         space = self._definition.space
         values = {parameter.path: parameter.value(drawn[parameter.name], {}) for parameter in space.parameters}
+        values |= self._jobs.added(trial, values)
         overrides = self._jobs.overrides(values)  # those in the storage may be anybody's
         about: JsonDict | None = trial.user_attrs.get(RUN_ATTRIBUTE)
         if about is None:

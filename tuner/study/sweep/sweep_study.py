@@ -137,7 +137,7 @@ class SweepSampler:
 
         It knows by their values which are left, so it goes on with what another sampler has begun.
         """
-        if self._num_distinct is None or self._num_distinct > self.total(num_trials):
+        if not self.grid or self._num_distinct is None or self._num_distinct > self.total(num_trials):
             return None
         return self if issubclass(self._kind, _EXHAUSTIBLE) else replace(self, factory=BruteForceSampler)
 

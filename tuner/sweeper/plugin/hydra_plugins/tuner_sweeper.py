@@ -146,9 +146,13 @@ _SETTINGS = {
     "n_trials": None,  # jobs in all, those of earlier sessions included
     "n_jobs": None,  # jobs at a time
     "params": None,  # what is searched, in Hydra's sweep grammar; the command line is added to it
+    "search_space": None,  # an older form of params
+    "custom_search_space": None,  # MODULE.FUNCTION, called with config and trial: adds parameters to a job
     "study_name": None,  # the same name continues the same study
     "storage": "sqlite:///studies.db",  # null: nothing is kept
     "max_failure_rate": None,
+    # those of this sweeper
+    "report": True,  # false: no page is written at the end
     # those of `tuner tune`
     "num_trials": None,
     "parallel": None,
