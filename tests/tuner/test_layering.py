@@ -67,6 +67,8 @@ HOMES = {
         "tuner/features/*/study.py",
         "tuner/features/*/front_judge.py",
         "tuner/features/population/",
+        "tuner/sweeper/custom_search_space.py",
+        "tuner/sweeper/sweep_plan.py",
     ),
     "sqlalchemy": ("tuner/study/",),
     "optuna_dashboard": ("tuner/commands/dashboard.py", "tuner/study/watching/notes.py"),

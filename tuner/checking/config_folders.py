@@ -23,7 +23,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from tuner.config.composition import RunConfig, conf_folder
+from tuner.config.composition import RunConfig, conf_folder, without_reference
 from tuner.config.paths import num_values
 from tuner.config.trust import Foreign, admit_code, asks_for_more, foreign_code
 from tuner.errors import UserError
@@ -217,7 +217,7 @@ def _run_in(config: DictConfig) -> dict[str, Any]:
         with suppress(OmegaConfBaseException):
             value = config[name]
             found[name] = OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
-    return found
+    return without_reference(found)
 
 
 def _mappings(node: object) -> Iterator[Mapping[str, Any]]:

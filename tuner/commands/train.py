@@ -128,6 +128,9 @@ def _run(config: DictConfig, folder: Path, overrides: Sequence[str], member: Run
         steps = f"{outcome.num_env_steps:,} steps"
         mean = f"[bold]{format_mean(outcome.final_return)}[/bold]"
         console.print(f"mean return {mean} after {steps} ({seconds}); {watch}", soft_wrap=True)
+        if len(outcome.evaluations) > 1:
+            score = Mixed()([(point.fraction, point.mean_return) for point in outcome.evaluations])
+            console.print(f"score as in a study ({Mixed.label}): {format_number(score)}", soft_wrap=True)
         if not outcome.num_gradient_steps:
             console.print(escape(_nothing_learned(resolve(config)["buffer"], outcome)), soft_wrap=True)
     _say_better(console, folder, outcome)

@@ -184,7 +184,7 @@ def _conclusion(difference: Estimate, improvement: float) -> tuple[Finding, str]
     if difference.low <= 0:
         return Finding.UNCERTAIN, (
             f"The winner is not statistically better: the difference is {amount}, and its interval contains 0. "
-            "More test seeds are needed to decide."
+            "More test seeds are needed to decide: raise study.num_test_seeds and type the same command."
         )
     return Finding.BETTER, (
         f"The winner is better: difference {amount}. A run of the winner beats a run of the default with "

@@ -276,19 +276,13 @@ def test_a_home_that_cannot_be_written_costs_the_question_only(
 def test_a_trial_of_a_study_made_here_is_known(tuner: CommandLine, own: str) -> None:
     small = ("study.num_trials=1", "study.num_race_seeds=0", "study.num_candidates=1", "executor.parallel=1")
     seeds = ("study.num_select_seeds=1", "study.num_test_seeds=1", "study.name=s", "executor=inline", "storage=journal")
-    study = main(
-        [
-            "tune",
-            *SMALL,
-            *SMALL_AGENTS["dqn"],
-            own,
-            *small,
-            *seeds,
-            "~space",
-            "+space.agent.gamma={low: 0.9, high: 0.99}",
-        ]
+    world = "env.id=my_worlds:Mine-v0"  # the other settings are those of CartPole's file
+    (tuner.folder / "my_worlds.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('Mine-v0', 'gymnasium.envs.classic_control:CartPoleEnv', max_episode_steps=20)\n"
     )
-    assert study == 0
+    searched = ("~space", "+space.agent.gamma={low: 0.9, high: 0.99}")
+    assert main(["tune", *SMALL, *SMALL_AGENTS["dqn"], own, world, *small, *seeds, *searched]) == 0
     assert tuner("play", "studies/s/screen/0", "gif=null", "num_episodes=1").status == 0
     again = tuner("train", "--config-dir", "studies/s", "experiment=winner", "tracker=jsonl")
     assert (again.status, again.errors) == (0, "")

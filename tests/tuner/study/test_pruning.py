@@ -36,7 +36,7 @@ def test_the_first_runs_are_not_pruned_and_later_ones_are(tmp_path: Path) -> Non
     assert {run.outcome for run in (*summary.stage("confirm"), *summary.stage("test"))} == {Outcome.COMPLETE}
     (note,) = notes
     assert note.startswith("Pruning is on at 11% of the budget (")
-    assert "over the first 8 complete runs, and" in note
+    assert "measured on the first 8 complete runs, and" in note
     assert note in summary.notes
     best = max(quality({"optimizer": {"learning_rate": run.params["optimizer.learning_rate"]}}) for run in screened)
     assert summary.winner_label is not None

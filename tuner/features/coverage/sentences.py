@@ -23,8 +23,8 @@ def _edges(summary: StudySummary, found: Coverage) -> str:
     )
     typed = " ".join(f"'{reach.widen}'" for reach in found.edges)
     return (
-        f"The winner and most of the best trials lie at an edge of the search space: {where}. To search beyond it, add "
-        f"{typed}."
+        f"The winner and most of the best trials lie at an edge of the search space: {where}. To search beyond it, "
+        f"begin another study (study.name=...) with {typed}."
     )
 
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+from tuner.results.number_format import join_words
 from tuner.results.objective import Metric
 from tuner.results.protocol import Pruning, RungDecision, decide_rungs
 from tuner.results.records import RunRecord
@@ -104,9 +105,9 @@ def describe_decisions(decisions: tuple[RungDecision, ...], num_trials: int) -> 
     parts = []
     for decision in decisions:
         number = "undefined" if math.isnan(decision.agreement) else f"{decision.agreement:.2f}"
-        number += "" if math.isnan(decision.bound) else f", at least {decision.bound:.2f}"
+        number += "" if math.isnan(decision.bound) else f", lower bound {decision.bound:.2f}"
         parts.append(f"{'on' if decision.enabled else 'off'} at {decision.fraction:.0%} of the budget ({number})")
     return (
-        f"Pruning is {', '.join(parts)}: in brackets the rank correlation of scores there with final scores "
-        f"over the first {num_trials} complete runs, and what 90 % of bootstrap samples of these reach."
+        f"Pruning is {join_words(parts)}. In brackets: the rank correlation of early with final scores, measured on "
+        f"the first {num_trials} complete runs, and its lower bound at 90 % confidence."
     )

@@ -16,7 +16,8 @@ def test_an_edge_is_said_with_what_to_type() -> None:
     summary = full_study(facts={COVERAGE.key: Coverage(10, (EDGE, NARROW))})
     assert (
         "The winner and most of the best trials lie at an edge of the search space: agent.gamma 0.98 (low end of 0.9 "
-        "to 0.999). To search beyond it, add 'space.agent.gamma.low=0.8'."
+        "to 0.999). To search beyond it, begin another study (study.name=...) with "
+        "'space.agent.gamma.low=0.8'."
     ) in verdict(summary).sentence
     assert "one corner" not in verdict(summary).sentence, "narrow in one parameter only"
     page = render_page(summary)
