@@ -22,6 +22,7 @@ from tuner.trial.messages import JsonDict
 
 _LONGEST_NAME: Final = 128
 _NO_FILE: Final = "/ \n."
+_TO_COPY: Final = "tuner import study name="
 _A_RUN: Final = Named("the folder of a run")
 _FILE_OR_NONE: Final = Named("the name of a file, or null for none", _NO_FILE)
 
@@ -30,7 +31,8 @@ _FILE_OR_NONE: Final = Named("the name of a file, or null for none", _NO_FILE)
 def _study_name(name: Name, value: Any) -> str:
     plain = value == value.strip() and value.isprintable() and not value.startswith(".") and not set(value) & set("/\\")
     if not plain or not 0 < len(value) <= _LONGEST_NAME:
-        raise SettingsError(out_of_range(name, f"be {_study_name.range}", value))
+        strange = f"; a study of another program has to be copied first: {_TO_COPY}{value}" if "/" in value else ""
+        raise SettingsError(out_of_range(name, f"be {_study_name.range}", value, strange))
     return str(value)
 
 

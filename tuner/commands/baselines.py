@@ -8,10 +8,13 @@ from typing import Any
 from hydra.core.default_element import GroupDefault
 from omegaconf import OmegaConf
 
+from tuner.commands.features import InCommands
 from tuner.commands.preflight import compose_or_explain
 from tuner.config.cached_loader import ConfigLoader
 from tuner.config.composition import config_loader, run_config_of
+from tuner.config.overrides import to_hydra
 from tuner.errors import UserError
+from tuner.features import parts
 from tuner.results.protocol import DEFAULT_BASELINE
 from tuner.runs.config_checks import resolve
 from tuner.runs.functions import function_name, is_function
@@ -45,6 +48,7 @@ class KnownConfigs:
     def __init__(self, run_config: JsonDict, config_dir: str | Path | None = None) -> None:
         self._default = run_config
         self._config_dir = config_dir
+        self._typed = {name: words for part in parts(InCommands) for name, words in part.baselines.items()}
 
     def starts(self, names: Sequence[str]) -> dict[str, JsonDict]:
         """What a search begins with, by name.
@@ -63,13 +67,16 @@ class KnownConfigs:
         Raises:
             UserError: There is none of a name, or it is of another environment.
         """
-        if is_function(self._default):
-            if named := [name for name in names if name != _PUBLISHED]:
-                raise UserError(f"study.baselines={named[0]}: a function is tuned, and no experiment is of one")
-            return {}
-        found: dict[str, JsonDict] = {}
+        function, found = is_function(self._default), dict[str, JsonDict]()
         for name in names:
-            found |= dict(self._published()) if name == _PUBLISHED else {name: self._baseline(name)}
+            if name in self._typed:
+                found[name] = self._typed_as(self._typed[name](self._default))
+            elif name == _PUBLISHED:
+                found |= {} if function else dict(self._published())
+            elif function:
+                raise UserError(f"study.baselines={name}: a function is tuned, and no experiment is of one")
+            else:
+                found[name] = self._baseline(name)
         same = {name for name, config in found.items() if judged_part(config) == judged_part(self._default)}
         if typed := same & set(names):
             raise UserError(
@@ -96,6 +103,21 @@ class KnownConfigs:
             raise UserError(f"study.baselines={name} is an experiment in {ids[0]}, and the study is of {ids[1]}")
         return self._under_the_same_conditions(found)
 
+    def _typed_as(self, words: Sequence[str]) -> JsonDict:
+        """What is composed of these words, for the study's environment, budget and evaluations."""
+        default, env = self._default, self._default["env"]
+        alike = {"training.total_steps": default["training"]["total_steps"]}
+        alike |= {f"evaluation.{name}": default["evaluation"][name] for name in ("num_points", "num_episodes")}
+        alike["env.max_episode_steps"] = env["max_episode_steps"]
+        kwargs = [f"++env.kwargs.{name}={to_hydra(value)}" for name, value in env["kwargs"].items()]
+        overrides = [f"{path}={to_hydra(value)}" for path, value in alike.items()]
+        found = _compose(self._config_dir, *self._backend, *words, *overrides, *kwargs)
+        return self._under_the_same_conditions(found)
+
+    @property
+    def _backend(self) -> list[str]:
+        return [f"backend={self._default['backend']['name']}"] if "backend" in self._default else []
+
     def _under_the_same_conditions(self, found: JsonDict) -> JsonDict:
         """The environment, what ends a run, what it begins with and how it is measured are the study's."""
         alike = {part: self._default[part] for part in _CONDITIONS if part in self._default}
@@ -120,10 +142,9 @@ class KnownConfigs:
     def _composed(self, name: str, rule: str, *overrides: str) -> JsonDict:
         known = sorted(config_loader(self._config_dir).get_group_options("experiment"))
         if name not in known:
-            hint = did_you_mean(name, [*known, _PUBLISHED, DEFAULT_BASELINE]) or some_of(known)
+            hint = did_you_mean(name, [*known, *self._typed, _PUBLISHED, DEFAULT_BASELINE]) or some_of(known)
             raise UserError(f"{rule}{hint}")
-        backend = [f"backend={self._default['backend']['name']}"] if "backend" in self._default else []
-        return _compose(self._config_dir, *backend, f"experiment={name}", *overrides)
+        return _compose(self._config_dir, *self._backend, f"experiment={name}", *overrides)
 
 
 @cache

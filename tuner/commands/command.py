@@ -1,7 +1,7 @@
 """What a command is, and what its module must have."""
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -72,6 +72,7 @@ class Command:
         is_search: Whether features give what is typed another meaning.
         module: Where it is; empty: the one of its name in this package.
         example: What it is good for, beside `tuner NAME STUDY`, for the help page.
+        typed: What was typed, where a setting bears the name of a group there, with the name that it has in its config.
     """
 
     name: str
@@ -92,12 +93,13 @@ class Command:
     is_search: bool = False
     module: str = ""
     example: str = ""
+    typed: Callable[[Sequence[str]], Sequence[str]] = list
 
     def meant(self, overrides: Sequence[str]) -> list[str]:
         """What was typed, with what is short for something else as that."""
         from tuner.config.overrides import quoted_texts
 
-        overrides = quoted_texts(overrides)
+        overrides = quoted_texts(self.typed(overrides))
         if self.listed:
             from tuner.checking.listed_choices import with_lists
 

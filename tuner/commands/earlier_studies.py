@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Final, TypeGuard
@@ -9,6 +10,7 @@ from typing import Final, TypeGuard
 from tuner.config.paths import get_path
 from tuner.errors import UserError
 from tuner.results.features import chosen
+from tuner.results.number_format import join_words
 from tuner.results.records import EARLIER_STUDY, SCREEN, Scalar, StudySummary
 from tuner.results.selection import choose_candidates
 from tuner.study import StudyStore, home_of, recorded_home, summarise
@@ -49,11 +51,16 @@ def starts_of(definition: StudyDefinition, url: str, name: str) -> dict[str, Jso
                 return {}  # they have been tried, and the earlier study was deleted since
             raise UserError(f"{typed}: there is no study {name}{did_you_mean(name, store.names())}")
         summary = summarise(store, name, home_of(store, name, recorded_home(store, name) or Path("studies") / name))
-    if summary.agent != definition.agent:
+    if summary.agent and summary.agent != definition.agent:  # nothing: that of another program
         raise UserError(f"{typed} searched {summary.agent}, and {definition.agent} is searched: leave it out")
     found = list(islice(_values_of_best(summary), NUM_STARTS))
     if not found:
         raise UserError(f"{typed} has no complete trial yet: let it go on first, or leave it out")
+    if not any(values.keys() & set(definition.space.paths) for values in found):
+        raise UserError(
+            f"{typed} searched {join_words(sorted(found[0]))}, and this search has none of these: name the keys that "
+            "they have here (tuner guide tune), or leave it out"
+        )
     return {
         f"{EARLIER_STUDY}{name}/{place}": _fitting(definition, values) for place, values in enumerate(found, start=1)
     }
@@ -69,6 +76,8 @@ def _began_with(store: StudyStore, study: str, prefix: str) -> bool:
 def _values_of_best(summary: StudySummary) -> Iterator[Mapping[str, Scalar]]:
     """Values by path, the winner's first, then by the score of screening."""
     screened = [run for run in summary.runs if run.stage == SCREEN]
+    if not summary.maximised:
+        screened = [replace(run, value=None if run.value is None else -run.value) for run in screened]
     best = [run.label for run in choose_candidates(screened, len(screened))]
     labels = dict.fromkeys((*chosen(summary).labels, *best))
     return filter(None, map(summary.params_of, labels))

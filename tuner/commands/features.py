@@ -1,7 +1,7 @@
 """What a feature adds to the command line."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from tuner.study import StudyDefinition
+    from tuner.trial.messages import JsonDict
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,11 @@ class InCommands:
         commands: Its own, each with the module that it is in. This is read for the help page: import nothing heavy.
         defined: The study of a config, of what was typed and of the folder of groups, where that is one of the feature.
         compared: What does `tuner compare` with this config in place of the comparison of adaptation.
+        baselines: Known configurations that are no experiments, by the name that is typed for `study.baselines`: what
+            would be typed for one, given the configuration that a study varies.
     """
 
     commands: tuple[Command, ...] = ()
     defined: "Callable[[DictConfig, Sequence[str], str | Path | None], StudyDefinition | None]" = nothing
     compared: "Callable[[DictConfig], CommandModule | None]" = nothing
+    baselines: "Mapping[str, Callable[[JsonDict], Sequence[str]]]" = field(default_factory=dict)

@@ -128,11 +128,7 @@ def require_studies(url: str) -> None:
             f"there is no {file_of(url)} here: run `tuner tune` first, or name another with storage.url=..."
         )
     if not has_studies(url):
-        raise UserError(_none_yet(url))
-
-
-def _none_yet(url: str) -> str:
-    return f"there is no study in {shown(url)} yet: run `tuner tune` first"
+        raise UserError(f"there is no study in {shown(url)} yet: run `tuner tune` first")
 
 
 def find(url: str, name: str | None, folder: Path) -> tuple[StudySummary, Path, list[str]]:
@@ -154,8 +150,8 @@ def find(url: str, name: str | None, folder: Path) -> tuple[StudySummary, Path, 
     require_studies(url)
     with StudyStore(url) as store:
         names = store.names()
-        if not names:
-            raise UserError(_none_yet(url))
+        if not names and name not in store.others():
+            raise store.none_yet()
         chosen = str(name or names[0])
         others = [] if name else names[1:]
         home = home_of(store, chosen, folder / chosen)

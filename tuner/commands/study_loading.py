@@ -16,7 +16,6 @@ from tuner.runs.trained_agents import BEST, LAST, folder_of, load_run
 from tuner.study import StudyStore, Winner, find_winner, home_of, recorded_home, summarise
 from tuner.study.storage.open_storage import IN_MEMORY, file_of
 from tuner.support.names import one_of
-from tuner.support.passwords import shown
 from tuner.trial.messages import JsonDict
 
 DEFAULT_STORAGE: Final = "sqlite:///studies.db"
@@ -29,6 +28,8 @@ def load(study: str | Path | StudyResult | None, storage: str | None, trust: tup
     if isinstance(study, StudyResult):
         return replace(study, trust=(*study.trust, *trust))
     folder = Path(study) if isinstance(study, Path) or (study is not None and "/" in study) else None
+    if isinstance(study, str) and folder is not None and not folder.exists():
+        _refuse_another_programs(study, storage or DEFAULT_STORAGE)
     url = storage or (DEFAULT_STORAGE if folder is None else _storage_of(folder))
     if url in IN_MEMORY:
         raise UserError("storage=memory keeps nothing: give the result of tuner.tune itself")
@@ -36,12 +37,21 @@ def load(study: str | Path | StudyResult | None, storage: str | None, trust: tup
         raise UserError(f"there is no {file_of(url)} here: name the storage of the study, storage='sqlite:///...'")
     with StudyStore(url) as store:
         names = store.names()
-        if not names:
-            raise UserError(f"there is no study in {shown(url)} yet: run `tuner tune` first")
+        if not names and study not in store.others():
+            raise store.none_yet()
         name = names[0] if study is None else str(study) if folder is None else folder.resolve().name
         home = folder or home_of(store, name, recorded_home(store, name) or Path("studies") / name)
         summary = summarise(store, name, home)
         return StudyResult(summary, home, _winners(store, summary), trust)
+
+
+def _refuse_another_programs(name: str, url: str) -> None:
+    """Says what to type where a study of another program is named, whose name may have slashes."""
+    if url in IN_MEMORY or not file_of(url).is_file():
+        return
+    with StudyStore(url) as store:
+        if name in store.others():
+            store.require(name)
 
 
 def study_at(place: str) -> Path | None:

@@ -20,6 +20,7 @@ FEATURES: Final = (
     "decision",
     "benchmark",
     "sb3",
+    "imports",
 )
 """A line for each, in the order in which they are shown."""
 

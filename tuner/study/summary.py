@@ -34,7 +34,7 @@ from tuner.study.storage.ownership import OWNER
 from tuner.study.storage.store import StudyStore
 from tuner.study.storage.trial_records import RUN_ATTRIBUTE, START_ATTRIBUTE, read_records
 from tuner.study.sweep.job_registry import other_objectives
-from tuner.study.sweep.sweep_study import SWEEP_FOLDER, best_jobs, home_of_sweep
+from tuner.study.sweep.sweep_study import RETURNED, SWEEP_FOLDER, best_jobs, home_of_sweep
 from tuner.trial.messages import JsonDict
 
 NOT_REPEATABLE = "Parallel trials end in an order that may differ next time, so the search is not exactly repeatable."
@@ -151,14 +151,19 @@ def _summarise_sweep(study: optuna.Study, store: StudyStore, folder: Path, thoro
     started = [trial.datetime_start for trial in study.get_trials(deepcopy=False) if trial.datetime_start]
     ended = [trial.datetime_complete for trial in study.get_trials(deepcopy=False) if trial.datetime_complete]
     labels = {run.number: run.label for run in runs}
+    facts: JsonDict = study.user_attrs.get(attributes.FACTS, {})
     return StudySummary(
         **_shared(study),
-        metric_name=f"what a job returned ({'higher' if maximised else 'lower'} is better)",
+        metric_name=f"{facts.get(RETURNED, 'what a job returned')} ({'higher' if maximised else 'lower'} is better)",
         runs=runs,
         winner_label=labels[best[0].number] if best and not others else None,
         importances=found.shares,
         importance_null=found.null,
-        facts={**_seen(study, store, folder), **(_worked_out(study, space, maximised) if thorough else {})},
+        facts={
+            **dict(_kept_facts(store, study.study_name)),
+            **_seen(study, store, folder),
+            **(_worked_out(study, space, maximised) if thorough else {}),
+        },
         notes=_order_note(study),
         seconds=(max(ended) - min(started)).total_seconds() if started and ended else 0.0,
         maximised=maximised,

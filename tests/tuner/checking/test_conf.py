@@ -28,6 +28,7 @@ PRIMARY = (
         "report",
         "ablate",
         "bench",
+        "import",
         "dashboard",
         "options",
     ),

@@ -21,7 +21,8 @@ WORDS = {
     "population": r"(?<![_a-z])population(?!_size)|evolution|evolve|\bpbt\b|\bgenerations?\b|static_label",
     "decision": r"\"decision\"|study\.decision|\bdecision: str|posterior|by_?all_?runs|by_?model|believed\b(?! after)",
     "benchmark": r"features\.benchmark|\"benchmark\"|\bbench\.yaml",
-    "sb3": r"features\.sb3|agent=sb3|\"sb3\",\n\)|import (stable_baselines3|sb3_contrib)",
+    "imports": r"features\.imports|\"imports\"|tuner import|\"import\", \"study\"|baselines=zoo",
+    "sb3": r"features\.sb3|agent=sb3|\"sb3\",\n|import (stable_baselines3|sb3_contrib)",
 }
 """By feature: what names it in the source.
 
@@ -57,6 +58,11 @@ NAMED_IN = {
         "tuner/checking/section_types.py": "a key of the group study is a field of its class",
     },
     "benchmark": {LIST: "the list of features"},
+    "imports": {
+        LIST: "the list of features",
+        "tuner/study/storage/store.py": "where a study of another program is asked for it says what to type",
+        "tuner/checking/section_types.py": "the same, where its name cannot be one of ours",
+    },
     "sb3": {
         LIST: "the list of features",
         "tuner/runs/functions.py": "it is built when it is checked, as it imports nothing of the user's",
@@ -108,6 +114,7 @@ def test_few_files_outside_its_package_name_a_feature(feature: str) -> None:
         ("benchmark", "from tuner.features.benchmark.bench import measure"),
         ("decision", "BELIEVED.of(summary)"),
         ("sb3", "import stable_baselines3"),
+        ("imports", "raise UserError('type tuner import study')"),
     ],
 )
 def test_a_name_elsewhere_is_found(tmp_path: Path, feature: str, line: str) -> None:

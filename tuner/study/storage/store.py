@@ -2,6 +2,7 @@
 
 import math
 import platform
+import shlex
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from tuner.config.composition import with_section_defaults
 from tuner.config.paths import config_difference
 from tuner.errors import UserError
 from tuner.features import parts
+from tuner.results.features import all_stages, stages_behind
 from tuner.results.records import SCREEN, Objective
 from tuner.study.definition import StudyDefinition
 from tuner.study.features import InStudy
@@ -28,7 +30,7 @@ from tuner.study.storage.presence import StorageFile
 from tuner.study.storage.retries import RetryingStorage
 from tuner.study.storage.soundness import check_study, readable
 from tuner.support.close_at_exit import ClosedAtExit
-from tuner.support.names import did_you_mean
+from tuner.support.names import did_you_mean, some_of
 from tuner.support.passwords import shown
 from tuner.support.revision import code_revision
 from tuner.trial.messages import JsonDict
@@ -82,15 +84,32 @@ class StudyStore(ClosedAtExit):
         return isinstance(self._storage, RetryingStorage) and self._storage.connections.give_up()
 
     def names(self) -> list[str]:
-        """Names of all studies, the one with the latest activity first."""
-        latest: dict[str, float] = {}
+        """Names of all studies of ours, the one with the latest activity first."""
         with readable(self.url):
             summaries = optuna.get_all_study_summaries(storage=self._storage)
+        latest = {one.study_name: 0.0 for one in summaries if DEFINITION in one.user_attrs}
         for summary in summaries:
-            name = summary.study_name.partition("/")[0]
-            started = summary.datetime_start.timestamp() if summary.datetime_start else 0.0
-            latest[name] = max(latest.get(name, 0.0), started)
+            name = _study_of_stage(summary.study_name) or summary.study_name
+            if name in latest and summary.datetime_start is not None:
+                latest[name] = max(latest[name], summary.datetime_start.timestamp())
         return sorted(latest, key=lambda name: (-latest[name], name))
+
+    def others(self) -> list[str]:
+        """Names of the studies that other programs have made."""
+        ours = set(self.names())
+        with readable(self.url):
+            names = optuna.get_all_study_names(self._storage)
+        return [name for name in names if name not in ours and _study_of_stage(name) not in ours]
+
+    def none_yet(self) -> UserError:
+        """The error for a storage without a study of ours."""
+        others = self.others()
+        if not others:
+            return UserError(f"there is no study in {self.url} yet: run `tuner tune` first")
+        return UserError(
+            f"no study in {self.url} was made by tuner{some_of(others)}: `{_to_import(others[0], self.url)}` makes a "
+            "copy that tuner reads"
+        )
 
     def open(
         self,
@@ -132,8 +151,13 @@ class StudyStore(ClosedAtExit):
             self._sound.add(study.study_name)
 
     def _is_ours(self, study: optuna.Study) -> bool:
+        begun = _study_of_stage(study.study_name)
         with readable(self.url):
-            return DEFINITION in study.user_attrs or "/" in study.study_name
+            if begun is None or DEFINITION in study.user_attrs:
+                return DEFINITION in study.user_attrs
+            if begun not in optuna.get_all_study_names(self._storage):
+                return False
+            return DEFINITION in optuna.load_study(study_name=begun, storage=self._storage).user_attrs
 
     def require(self, name: str) -> optuna.Study:
         """The screening study of that name.
@@ -144,8 +168,17 @@ class StudyStore(ClosedAtExit):
         study = self.find(name)
         if study is None:
             raise UserError(f"there is no study {name} in {self.url}{did_you_mean(name, self.names())}")
-        _check_ours(study, self.url)
+        if DEFINITION not in study.user_attrs:
+            raise UserError(
+                f"the study {name} in {self.url} was not made by tuner: `{_to_import(name, self.url)}` makes a copy "
+                "that tuner reads"
+            )
         return study
+
+    def delete(self, name: str) -> None:
+        """Removes a study of one stage, with its trials."""
+        with readable(self.url):
+            optuna.delete_study(study_name=name, storage=self._storage)
 
     def keep_fact(self, name: str, key: str, value: str) -> None:
         """Keeps something with a study that is not about its search, such as a command line."""
@@ -159,6 +192,16 @@ def quiet_optuna() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         yield
+
+
+def _to_import(name: str, url: str) -> str:
+    return shlex.join(["tuner", "import", "study", f"storage={url}", f"name={name}"])
+
+
+def _study_of_stage(full_name: str) -> str | None:
+    """The study that a stage of this name would be of; None: it is no name of a stage."""
+    name, _, stage = full_name.rpartition("/")
+    return name if name and "/" not in name and stage in (*all_stages(), *stages_behind()) else None
 
 
 def study_name(name: str, stage: str) -> str:
@@ -292,7 +335,8 @@ def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
     other = f"or begin another study with study.name={definition.name}-2"
     if before["agent"] != definition.agent:
         raise UserError(
-            f"study {definition.name} is one of {before['agent']}, and this is {definition.agent}.\n"
+            f"study {definition.name} is one of {before['agent'] or 'another program'}, and this is "
+            f"{definition.agent}.\n"
             f"go back to that, {other}"
         )
     changed = definition.space.difference(before["space"])

@@ -39,6 +39,9 @@ Direction: TypeAlias = Literal["minimize", "maximize"]
 SWEEP_FOLDER: Final = "sweep_folder"
 """Attribute of the study: where the folders of its jobs are."""
 
+RETURNED: Final = "returned"
+"""Fact of the study: what its score is, where that is not what a job returned."""
+
 DEFAULT_NUM_TRIALS: Final = 20
 _EXHAUSTIBLE = (GridSampler, BruteForceSampler)
 
