@@ -83,8 +83,8 @@ def tune(
         also: What is typed beside a function or a class.
         space: What is searched of it, by argument: a pair (low, high), a list of choices, or
             `dict(low=1e-5, high=1e-2, log=True)`; of a class, None: its own search space.
-        settings: Other arguments of it, and env, num_envs, total_steps, num_points, num_episodes, num_trials, name,
-            folder and seed.
+        settings: Other arguments of it; and total_steps, num_points, num_episodes, num_trials, name, folder and seed,
+            which are the study's. Of a class env and num_envs are, too.
         config_dir: A folder with groups of your own, as --config-dir.
         show_progress: Whether the live table is shown.
 
@@ -143,6 +143,8 @@ def load(
 
 def load_agent(run: "str | Path", *, weights: str = "last", trust: Sequence[str] = ()) -> "Player":
     """The trained agent of a run, on the CPU: `action, _ = tuner.load_agent(RUN).predict(obs)`.
+
+    Of an algorithm of another library it has `model`, what that library itself knows.
 
     Args:
         run: Its folder, a checkpoint file in one, or a study, by folder or name: the winner's run of highest score.

@@ -128,7 +128,9 @@ class _Run:
         if result.outcome is Outcome.COMPLETE:
             return score_of(self.curve, self.metric)
         if result.outcome.effects.penalised:
-            return score_without_an_end(self.config, self.curve, self.metric)
+            penalised = score_without_an_end(self.config, self.curve, self.metric)
+            if penalised is not None:
+                return penalised
         kind, _, message = result.reason.partition(": ")
         reason = message if result.deterministic and kind.isidentifier() else result.reason or str(result.outcome)
         raise UserError(f"{self.arm} with seed {self.seed} came to no good end: {reason}\nMore is in {self.folder}")

@@ -3,14 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tuner.commands.command import Command, CommandModule
-from tuner.features import nothing
+from tuner.features import nothing, parts
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+    from tuner.runs.trained_agents import TrainedPolicy
     from tuner.study import StudyDefinition
     from tuner.trial.messages import JsonDict
 
@@ -22,6 +23,7 @@ class InCommands:
     Attributes:
         commands: Its own, each with the module that it is in. This is read for the help page: import nothing heavy.
         defined: The study of a config, of what was typed and of the folder of groups, where that is one of the feature.
+        policy: What restores, from the configuration and folder of a run of this function, what it has learned.
         compared: What does `tuner compare` with this config in place of the comparison of adaptation.
         baselines: Known configurations that are no experiments, by the name that is typed for `study.baselines`: what
             would be typed for one, given the configuration that a study varies.
@@ -29,5 +31,11 @@ class InCommands:
 
     commands: tuple[Command, ...] = ()
     defined: "Callable[[DictConfig, Sequence[str], str | Path | None], StudyDefinition | None]" = nothing
+    policy: "Callable[[Mapping[str, Any]], Callable[[Mapping[str, Any], Path], TrainedPolicy] | None]" = nothing
     compared: "Callable[[DictConfig], CommandModule | None]" = nothing
     baselines: "Mapping[str, Callable[[JsonDict], Sequence[str]]]" = field(default_factory=dict)
+
+
+def policy_loader(config: "Mapping[str, Any]") -> "Callable[[Mapping[str, Any], Path], TrainedPolicy] | None":
+    """What restores what a run of a function has learned; None: it is a function of which that is not known."""
+    return next((load for part in parts(InCommands) if (load := part.policy(config))), None)

@@ -13,7 +13,8 @@ from note_rl.environments import EnvFactory, for_evaluation
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.support.threads import thread_variables
 from note_rl.training.film import FilmFile, film_writer, has_screen
-from tuner.commands.study_loading import place_of
+from note_rl.types import Array
+from tuner.commands.study_loading import place_of, policy_of
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
 from tuner.results.number_format import counted, format_number
@@ -22,7 +23,8 @@ from tuner.runs.build import BuiltRun
 from tuner.runs.checkpoints import about_best
 from tuner.runs.config_checks import resolve
 from tuner.runs.evaluation_policy import acting_by
-from tuner.runs.trained_agents import folder_of, load_run, weights_of
+from tuner.runs.functions import is_function
+from tuner.runs.trained_agents import TrainedPolicy, folder_of, load_run, weights_of
 from tuner.support.console import PlainConsole
 from tuner.trial.folder import BEST_FILE
 
@@ -43,8 +45,12 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
         raise UserError("render=human needs a screen, and there is none here: films are drawn without one")
     trust = trusted_modules(resolve(config).get("trust"))
     place = place_of(config.run, trust, config.environment)
-    runs.read_run(folder_of(place), trust)
-    weights_of(place, config.weights)
+    if not is_function(runs.read_run(folder_of(place), trust)):
+        weights_of(place, config.weights)
+    else:
+        policy_of(place, config.weights, trust)
+        if config.evaluation.policy == "eps":
+            raise UserError("evaluation.policy=eps is for agents of this project: take greedy or sampled here")
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
@@ -58,15 +64,13 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     trust = trusted_modules(resolve(config).get("trust"))
     place = place_of(config.run, trust, config.environment)
     films = _films(config, folder_of(place))
-    played = load_run(place, trust, config.weights)
-    weights = weights_of(place, config.weights)
-    console.print(f"playing {escape(str(folder_of(place)))}, weights of {escape(weights.name)}", soft_wrap=True)
-    evaluation = played.agent.evaluate(config.num_episodes, seed=config.seed, acting_in=_acting(config, played))
-    returns = evaluation.returns
+    played = _played(place, trust, config)
+    console.print(f"playing {escape(str(folder_of(place)))}, weights of {escape(played.source)}", soft_wrap=True)
+    returns = played.returns()
     console.print(
-        f"mean return [bold]{format_number(evaluation.mean)}[/bold] over {counted(len(returns), 'episode')} "
+        f"mean return [bold]{format_number(float(returns.mean()))}[/bold] over {counted(len(returns), 'episode')} "
         f"(from {format_number(float(returns.min()))} to {format_number(float(returns.max()))}), "
-        f"after {_trained(weights, played)}",
+        f"after {played.trained}",
         soft_wrap=True,
     )
     if films and not _draws(played.environment, "rgb_array"):
@@ -80,6 +84,61 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
             raise UserError(f"{played.environment.id} has no window (render_mode human): leave render=human out")
         _film(played, None, config)
     return 0
+
+
+class _Agent:
+    """A trained agent of this project.
+
+    Args:
+        run: Restored.
+        weights: The file of its weights.
+        config: Of the command.
+    """
+
+    def __init__(self, run: BuiltRun, weights: Path, config: DictConfig) -> None:
+        self._run, self._config = run, config
+        self.environment, self.source, self.trained = run.environment, weights.name, _trained(weights, run)
+
+    def returns(self) -> Array:
+        """Of the episodes of the evaluation."""
+        acting = _acting(self._config, self._run)
+        return self._run.agent.evaluate(self._config.num_episodes, seed=self._config.seed, acting_in=acting).returns
+
+    def film(self, max_steps: int, files: Sequence[FilmFile] | None) -> float:
+        """Plays one episode."""
+        acting = _acting(self._config, self._run)
+        return self._run.agent.animate_agent(max_steps, files, seed=self._config.seed, acting_in=acting)
+
+
+class _Learned:
+    """What a function has learned.
+
+    Args:
+        policy: Restored.
+        config: Of the command.
+    """
+
+    source: Final = "its last evaluation"
+
+    def __init__(self, policy: TrainedPolicy, config: DictConfig) -> None:
+        self._policy, self._config = policy, config
+        self.environment, self.trained = policy.environment, f"{policy.num_env_steps:,} steps of training"
+        self._explores = config.deterministic is False or config.evaluation.policy == "sampled"
+
+    def returns(self) -> Array:
+        """Of the episodes of the evaluation."""
+        return self._policy.returns(self._config.num_episodes, self._config.seed, self._explores)
+
+    def film(self, max_steps: int, files: Sequence[FilmFile] | None) -> float:
+        """Plays one episode."""
+        return self._policy.film(max_steps, files, self._config.seed, self._explores)
+
+
+def _played(place: Path, trust: tuple[str, ...], config: DictConfig) -> _Agent | _Learned:
+    learned = policy_of(place, config.weights, trust)
+    if learned is not None:
+        return _Learned(learned, config)
+    return _Agent(load_run(place, trust, config.weights), weights_of(place, config.weights), config)
 
 
 def _acting(config: DictConfig, played: BuiltRun) -> ActingIn | None:
@@ -121,10 +180,10 @@ def _draws(environment: EnvFactory, render_mode: str) -> bool:
     return render_mode in (env.metadata.get("render_modes") or ())
 
 
-def _film(played: BuiltRun, files: Sequence[FilmFile] | None, config: DictConfig) -> None:
+def _film(played: _Agent | _Learned, files: Sequence[FilmFile] | None, config: DictConfig) -> None:
     max_steps = max(1, config.max_frames - 1)  # there is a picture before the first step
     try:
-        played.agent.animate_agent(max_steps, files, seed=config.seed, acting_in=_acting(config, played))
+        played.film(max_steps, files)
     except EnvironmentMismatchError as error:
         raise UserError(f"{error}; play it with gif=null") from error
 

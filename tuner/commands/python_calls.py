@@ -1,15 +1,20 @@
 """What `tuner.tune` is called with in Python, as what would be typed."""
 
 import inspect
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
 
 from tuner.checking.features import InChecking
 from tuner.config.overrides import to_hydra
 from tuner.errors import UserError
 from tuner.features import parts
+from tuner.support.names import did_you_mean
+from tuner.support.plain_text import MAX_NAME, one_line
 
 _ELSEWHERE: Final = {
     "env": "env.id",
@@ -23,8 +28,13 @@ _ELSEWHERE: Final = {
     "seed": "seed",
 }
 """Arguments that are no argument of the function: where they stand in a configuration."""
+_OF_ENVIRONMENTS: Final = ("env", "num_envs")
+"""Those that mean nothing to a study of a function, which makes its environments itself: they are its own."""
+_OF_BOTH: Final = "seed"
+"""The study's, which gives each run of the function another one."""
 
 _NO_DEFAULT = inspect.Parameter.empty
+_PAIR: Final = 2
 
 
 def as_typed(
@@ -39,56 +49,148 @@ def as_typed(
         also: What is typed beside it.
 
     Raises:
-        UserError: The function cannot be found by a trial's process, or a parameter has no value to begin with.
+        UserError: The function cannot be found by a trial's process, does not take such arguments, or has no value to
+            begin with for a parameter; a value is no number, text, list or dictionary.
     """
+    if isinstance(also, str):
+        raise UserError(f"also={also!r} must be a list of what is typed, such as also=['executor=inline']")
     chosen = next((found for part in parts(InChecking) if (found := part.trainer(trainer))), None)
-    own = {name: value for name, value in settings.items() if name not in _ELSEWHERE}
-    general = [f"{_ELSEWHERE[name]}={to_hydra(value)}" for name, value in settings.items() if name in _ELSEWHERE]
+    settings = {name: _plain(f"{name}=", value) for name, value in settings.items()}
+    of_study = {name for name in settings if name in _ELSEWHERE}
+    added = ""
     if chosen is None:
-        chosen, own = ["agent=function", f"agent._target_={_path_of(trainer)}"], _begins(trainer, space, own)
-        if "env" in settings:
-            raise UserError(f"env={settings['env']}: a function makes its environment itself; leave env out")
-    added = "+" if chosen[0] == "agent=function" else ""
+        chosen, added = ["agent=function", f"agent._target_={_path_of(trainer)}"], "+"
+        function = _Function(trainer)
+        of_study -= function.own(settings)
+        given = {name: value for name, value in settings.items() if name not in of_study}
+        own = function.begins(space, given, {word.partition("=")[0].lstrip("+") for word in also})
+    else:
+        own = {name: value for name, value in settings.items() if name not in of_study}
     searched = [] if space is None else ["space=none", *(_searched(name, what) for name, what in space.items())]
     return [
         *chosen,
-        *general,
+        *(f"{_ELSEWHERE[name]}={to_hydra(value)}" for name, value in settings.items() if name in of_study),
         *(f"{added}agent.{key}={to_hydra(value)}" for key, value in own.items()),
         *searched,
         *also,
     ]
 
 
+def _plain(place: str, value: Any) -> Any:
+    """A value as it can be typed: the numbers of NumPy as those of Python, paths as texts.
+
+    Args:
+        place: Where it stands, for the message.
+        value: What was given.
+
+    Raises:
+        UserError: It is an object of another kind.
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: _plain(place, one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(place, one) for one in value]
+    if place == "env=":
+        raise UserError("env= takes the id of an environment as a text, such as env='CartPole-v1'")
+    raise UserError(
+        f"{place}{one_line(repr(value), MAX_NAME)}: a {type(value).__name__} cannot be handed to a trial, which is a "
+        "process of its own; give numbers, texts, lists or dictionaries, and make objects in the function"
+    )
+
+
 def _searched(name: str, what: Any) -> str:
+    place = f"space={{{name!r}: "
     if isinstance(what, tuple):
-        if len(what) != len(("low", "high")):
-            raise UserError(f"space={{{name!r}: {what}}}: a pair is (low, high); write choices as a list")
-        what = {"low": what[0], "high": what[1]}
-    elif isinstance(what, list):
+        ends = _plain(place, what)
+        if len(ends) != _PAIR or not all(isinstance(end, int | float) for end in ends):
+            raise UserError(f"{place}{what}}}: a pair is (low, high), two numbers; write choices as a list")
+        what = {"low": ends[0], "high": ends[1]}
+    elif isinstance(what, list | np.ndarray):
         what = {"choices": what}
     elif not isinstance(what, Mapping):
         raise UserError(
-            f"space={{{name!r}: {what!r}}}: give a pair (low, high), a list of choices, or "
-            "dict(low=..., high=..., log=True)"
+            f"{place}{what!r}}}: give a pair (low, high), a list of choices, or dict(low=..., high=..., log=True)"
         )
-    return f"+space.agent.{name}={to_hydra(dict(what))}"
+    return f"+space.agent.{name}={to_hydra(_plain(place, what))}"
 
 
-def _begins(trainer: Callable[..., Any], space: Mapping[str, Any] | None, own: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments, and for those that are searched the function's own defaults: the default configuration."""
-    if not space:
-        raise UserError("space is missing: what is searched of the function, as space={'learning_rate': (1e-4, 1e-2)}")
-    takes = inspect.signature(trainer).parameters
-    known = dict(own)
-    for name in space:
-        default = takes[name].default if name in takes else _NO_DEFAULT
-        if name not in known and default is _NO_DEFAULT:
+class _Function:
+    """The arguments of a training function.
+
+    Args:
+        function: It.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._name = getattr(function, "__name__", "it")
+        found = inspect.signature(function).parameters
+        self._is_open = any(one.kind is one.VAR_KEYWORD for one in found.values())
+        single = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        self._takes = {name: one for name, one in found.items() if one.kind in single}
+
+    def own(self, settings: Mapping[str, Any]) -> set[str]:
+        """Those arguments with names of settings of a study that are the function's.
+
+        Raises:
+            UserError: One may be either's.
+        """
+        for name, value in settings.items():
+            if name in _ELSEWHERE and name in self._takes and name not in (*_OF_ENVIRONMENTS, _OF_BOTH):
+                given = to_hydra(value)
+                raise UserError(
+                    f"{name}={given} may be an argument of {self._name} or a setting of the study: type it in also=, "
+                    f"as '+agent.{name}={given}' for {self._name} or '{_ELSEWHERE[name]}={given}' for the study"
+                )
+        own = {name for name in _OF_ENVIRONMENTS if name in settings}
+        for name in own:
+            if name not in self._takes and not self._is_open:
+                raise UserError(
+                    f"{name}={settings[name]}: a function makes its environment itself, and {self._name} has no "
+                    f"argument {name}; leave it out"
+                )
+        return own
+
+    def begins(self, space: Mapping[str, Any] | None, own: Mapping[str, Any], also: Collection[str]) -> dict[str, Any]:
+        """The arguments, and for those that are searched its own defaults: the default configuration.
+
+        Args:
+            space: What is searched.
+            own: What was given of the arguments.
+            also: The settings that are typed beside them.
+
+        Raises:
+            UserError: There is no such argument, or one has no value.
+        """
+        if not space:
             raise UserError(
-                f"space has {name}, which has no value to compare with: give {name}=... beside space, or give it a "
-                "default in the function"
+                "space is missing: what is searched of the function, as space={'learning_rate': (1e-4, 1e-2)}"
             )
-        known.setdefault(name, default)
-    return known
+        for name in (*own, *space):
+            if name not in self._takes and not self._is_open:
+                given = f"{name}=" if name in own else f"space={{{name!r}: ...}}"
+                near = did_you_mean(name, [*self._takes, *(_ELSEWHERE if name in own else [])])
+                raise UserError(f"{given}: {self._name} has no argument {name}{near}")
+        known = dict(own)
+        for name in space:
+            default = self._takes[name].default if name in self._takes else _NO_DEFAULT
+            if name not in known and default is _NO_DEFAULT:
+                raise UserError(
+                    f"space has {name}, which has no value to compare with: give {name}=... beside space, or give it a "
+                    "default in the function"
+                )
+            if name not in known:
+                known[name] = _plain(f"the default of {name}, ", default)
+        for name, one in self._takes.items():
+            is_given = name in known or name == _OF_BOTH or f"agent.{name}" in also
+            if one.default is _NO_DEFAULT and not is_given:
+                raise UserError(f"{self._name} needs {name}, which has no default: give {name}=...")
+        return known
 
 
 def _path_of(trainer: Callable[..., Any]) -> str:

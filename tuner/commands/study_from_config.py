@@ -29,7 +29,8 @@ from tuner.results.records import EARLIER_STUDY
 from tuner.runs.build import build_node, check_trackers
 from tuner.runs.config_checks import check_kinds, checked_run, resolve
 from tuner.runs.functions import ENTRY as FUNCTION_ENTRY
-from tuner.runs.functions import function_name, is_function
+from tuner.runs.functions import PROBE as FUNCTION_PROBE
+from tuner.runs.functions import function_name, has_random_policy, is_function
 from tuner.study import StudyDefinition, StudyStore, quiet_optuna
 from tuner.study.budget import check_budget
 from tuner.study.features import check_definition
@@ -214,7 +215,9 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
     for one in earlier:
         found = replace(found, warm_start={**found.warm_start, **starts_of(found, resolved["storage"]["url"], one)})
     check_definition(found)
-    return replace(found, entry=FUNCTION_ENTRY, probe=None) if is_function(run_config) else found
+    if not is_function(run_config):
+        return found
+    return replace(found, entry=FUNCTION_ENTRY, probe=FUNCTION_PROBE if has_random_policy(run_config) else None)
 
 
 def _begun(url: str, name: str) -> JsonDict | None:

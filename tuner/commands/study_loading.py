@@ -2,17 +2,18 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from note_rl.support.near_names import nearest
+from tuner.commands.features import policy_loader
 from tuner.commands.study_result import StudyResult
 from tuner.errors import UserError
 from tuner.results.features import all_stages, chosen
 from tuner.results.records import RunRecord, StudySummary
-from tuner.runs.functions import is_function
+from tuner.runs.functions import function_name, is_function
 from tuner.runs.player import Player
 from tuner.runs.run_folders import CONFIG_FILE, has_run, read_config, read_run
-from tuner.runs.trained_agents import BEST, LAST, folder_of, load_run
+from tuner.runs.trained_agents import BEST, LAST, TrainedPolicy, folder_of, load_run
 from tuner.study import StudyStore, Winner, find_winner, home_of, recorded_home, summarise
 from tuner.study.storage.open_storage import IN_MEMORY, file_of
 from tuner.support.names import one_of
@@ -97,10 +98,33 @@ def place_of(word: str, trust: tuple[str, ...], environment: str | None = None) 
 def player_of(word: str, weights: str, trust: tuple[str, ...]) -> Player:
     """See `tuner.load_agent`."""
     place = place_of(word, trust)
-    with_policy(place, trust)
+    learned = policy_of(place, weights, trust)
+    if learned is not None:
+        return cast(Player, learned)  # it has the form of one
     if weights not in (LAST, BEST):
         raise UserError(f"weights={weights!r} must be {LAST} or {BEST}")
     return Player(load_run(place, trust, weights))
+
+
+def policy_of(place: Path, weights: str, trust: tuple[str, ...]) -> TrainedPolicy | None:
+    """What a run of a function has learned, where that is known; None: the run is one of an agent.
+
+    Raises:
+        UserError: Nothing is known of what the function has learned, or the run has saved nothing; or see `read_run`.
+    """
+    config = read_run(folder_of(place), trust)
+    if not is_function(config):
+        return None
+    load_policy = policy_loader(config)
+    if load_policy is None:
+        raise _no_policy(place)
+    if weights != LAST:
+        raise UserError(f"weights={weights}: a run of {function_name(config)} keeps its last weights only")
+    return load_policy(config, folder_of(place))
+
+
+def _no_policy(place: Path) -> UserError:
+    return UserError(f"{folder_of(place)} is a run of a function, which has no policy")
 
 
 def with_policy(place: Path, trust: tuple[str, ...]) -> JsonDict:
@@ -111,7 +135,7 @@ def with_policy(place: Path, trust: tuple[str, ...]) -> JsonDict:
     """
     config = read_run(folder_of(place), trust)
     if is_function(config):
-        raise UserError(f"{folder_of(place)} is a run of a function, which has no policy")
+        raise _no_policy(place)
     return config
 
 

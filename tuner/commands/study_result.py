@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tuner.checking.features import typed_within
+from tuner.commands.features import policy_loader
 from tuner.commands.preflight import admit_groups, compose_or_explain
 from tuner.commands.winner import TrainingConfigs
 from tuner.config.composition import config_loader, to_json
@@ -21,8 +22,10 @@ from tuner.results.findings import Verdict
 from tuner.results.number_format import join_words
 from tuner.results.records import RunRecord, StudySummary
 from tuner.results.verdict import verdict
+from tuner.runs.function_state import FunctionState
 from tuner.runs.functions import is_function
 from tuner.runs.player import Player
+from tuner.runs.run_folders import read_run
 from tuner.runs.trained_agents import load_run
 from tuner.study import Winner
 from tuner.support.names import did_you_mean
@@ -187,7 +190,12 @@ class StudyResult:
             UserError: There is no winner yet, no such run, no checkpoint of it, or a function was tuned.
             note_rl.errors.CheckpointError: The checkpoint is damaged.
         """
-        return Player(load_run(self.best_run(label, seed, environment), self.trust))
+        place = self.best_run(label, seed, environment)
+        config = read_run(place, self.trust)
+        load_policy = policy_loader(config)
+        if load_policy is not None:
+            return cast(Player, load_policy(config, place))  # it has the form of one
+        return Player(load_run(place, self.trust))
 
     def best_run(self, label: str | None = None, seed: int | None = None, environment: str | None = None) -> Path:
         """The folder of a configuration's run: of those on several seeds that of the last stage with the highest score.
@@ -202,7 +210,7 @@ class StudyResult:
         """
         label = self.winner.label if label is None else label
         runs = [run for run in self._runs_in(environment) if run.label == label and seed in (None, run.seed)]
-        kept = [run for run in runs if _has_checkpoint(run)]
+        kept = [run for run in runs if self._has_checkpoint(run)]
         if not kept:
             raise UserError(self._why_no_agent(label, seed, runs))
         best = max(kept, key=lambda run: (run.complete, all_stages().index(run.stage), self.summary.merit(run) or 0.0))
@@ -211,7 +219,15 @@ class StudyResult:
     @property
     def has_agent(self) -> bool:
         """Whether there is a trained agent of the winner, as `agent()` and `tuner play` need it."""
-        return any(run.label == self.winner.label and _has_checkpoint(run) for run in self._runs_in(None))
+        return any(run.label == self.winner.label and self._has_checkpoint(run) for run in self._runs_in(None))
+
+    def _has_checkpoint(self, run: RunRecord) -> bool:
+        """Whether a run has saved an agent, or, of a function, what it has learned in a form that is known."""
+        folder = Path(run.folder)
+        if (folder / CHECKPOINT_FILE).is_file():
+            return True
+        configs = [winner.config for winner in self.winners]
+        return any(map(policy_loader, configs)) and FunctionState(folder).newest() is not None
 
     def _runs_in(self, environment: str | None) -> list[RunRecord]:
         """All runs; of runs with parts those in one environment."""
@@ -251,7 +267,3 @@ class TuneResult(StudyResult):
 
     def _admit(self, overrides: Sequence[str]) -> None:
         """Everything was typed here."""
-
-
-def _has_checkpoint(run: RunRecord) -> bool:
-    return (Path(run.folder) / CHECKPOINT_FILE).is_file()

@@ -16,6 +16,7 @@ from tuner.results.objective import Mixed, make_metric
 from tuner.results.protocol import penalty, seed_stream
 from tuner.results.statistics import Interval, difference_interval, iqm
 from tuner.runs.build import build_run
+from tuner.runs.functions import is_function, random_return
 from tuner.runs.probe import NUM_EPISODES
 from tuner.support.text_files import atomic_write, parse_json
 from tuner.trial.messages import JsonDict
@@ -108,13 +109,20 @@ def score_of(curve: Sequence[tuple[float, float]], metric: str = DEFAULT_METRIC)
     return float(make_metric(metric)(sorted(curve)))
 
 
-def score_without_an_end(config: JsonDict, curve: Sequence[tuple[float, float]], metric: str = DEFAULT_METRIC) -> float:
-    """Of a run that diverged: it ends with what a random policy scores, or its own worst evaluation if that is less."""
-    run = RunConfig.from_json(config)
-    returns = random_policy_returns(build_run(run).environment, NUM_EPISODES, run.seed)
-    worst = penalty(float(returns.mean()), [value for _, value in curve])
-    assert worst is not None
-    return score_of([*curve, (1.0, worst)], metric)
+def score_without_an_end(
+    config: JsonDict, curve: Sequence[tuple[float, float]], metric: str = DEFAULT_METRIC
+) -> float | None:
+    """Of a run that diverged: it ends with what a random policy scores, or its own worst evaluation if that is less.
+
+    None: it is of a function that plays in an environment of its own, and has reported nothing.
+    """
+    if is_function(config):
+        random = random_return(config)
+    else:
+        run = RunConfig.from_json(config)
+        random = float(random_policy_returns(build_run(run).environment, NUM_EPISODES, run.seed).mean())
+    worst = penalty(random, [value for _, value in curve])
+    return None if worst is None else score_of([*curve, (1.0, worst)], metric)
 
 
 def _read(path: Path) -> dict[tuple[str, int], float]:

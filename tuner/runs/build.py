@@ -223,11 +223,18 @@ def import_framework(backend: BackendConfig) -> None:
 
 def build_environment(config: RunConfig) -> EnvFactory:
     """The factory of a run's environment, wrappers included, those for training only as such."""
-    wrappers, training_wrappers = (
-        tuple(_build(f"{group}.{name}", node) for name, node in nodes.items())
-        for group, nodes in (("wrapper", config.wrapper), ("wrapper_training", config.wrapper_training))
-    )
+    wrappers = build_wrappers({"wrapper": config.wrapper})
+    training_wrappers = build_wrappers({"wrapper_training": config.wrapper_training})
     return EnvFactory(config.env.id, config.env.kwargs, wrappers, config.env.max_episode_steps, training_wrappers)
+
+
+def build_wrappers(groups: Mapping[str, Mapping[str, JsonDict]]) -> tuple[Callable[..., Any], ...]:
+    """The wrappers of groups, from inside to outside.
+
+    Args:
+        groups: By the name of the group, its wrappers by their names.
+    """
+    return tuple(_build(f"{group}.{name}", node) for group, nodes in groups.items() for name, node in nodes.items())
 
 
 def _say_what_scores_are(config: RunConfig, environment: EnvFactory) -> None:

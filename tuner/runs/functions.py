@@ -12,10 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from note_rl.collect.evaluation import random_policy_returns
+from note_rl.environments import EnvFactory
 from tuner.config.composition import CheckpointConfig, EvaluationConfig, TrainingConfig
 from tuner.errors import UserError
 from tuner.results.objective import STEP_TOLERANCE
-from tuner.runs.build import build_function
+from tuner.runs.build import build_function, build_wrappers
+from tuner.runs.probe import NUM_EPISODES
 from tuner.runs.training import EvaluationPoint, TrainOutcome
 from tuner.support.plain_text import MAX_NAME, one_line
 from tuner.trial.context import TrialContext, current_trial, set_current_trial
@@ -24,6 +27,8 @@ from tuner.trial.reporter import Reporter
 
 ENTRY = "tuner.runs.functions:run_trial"
 """What a trial process calls."""
+PROBE = "tuner.runs.functions:run_probe"
+"""What the process calls that a study starts first, where a random policy can be measured."""
 
 _CHECKED_HERE = ("tuner.simulator.", "tuner.runs.drift_simulator.", "tuner.runs.command.", "tuner.features.sb3.")
 
@@ -50,7 +55,7 @@ def check_function(config: Mapping[str, Any]) -> None:
         raise UserError("agent has no _target_: it names the function, as my_package.my_module.train")
     parts = ("env", "network", "optimizer", "buffer", "policy", "noise", "wrapper", "wrapper_training")
     for part in (*parts, "schedule", "adaptive", "plateau", "strategy", "init"):
-        if config.get(part) and not (part == "env" and _is_given_it(config)):
+        if config.get(part) and not _is_given(part, config):
             raise UserError(f"{part} has no meaning here: {function_name(config)} is a function and gets agent only")
     for name, kind in (("training", TrainingConfig), ("evaluation", EvaluationConfig)):
         kind(**config[name])
@@ -64,10 +69,38 @@ def check_function(config: Mapping[str, Any]) -> None:
         build_function(config["agent"])
 
 
-def _is_given_it(config: Mapping[str, Any]) -> bool:
-    """Whether the function is called with what the group `env` holds."""
-    given = config["agent"].get("env")
+def _is_given(part: str, config: Mapping[str, Any]) -> bool:
+    """Whether the function is called with what the group `env`, or one of wrappers, holds."""
+    given = config["agent"].get(part)
+    if part != "env":
+        return isinstance(given, Mapping) and given == config[part]
     return isinstance(given, Mapping) and all(config["env"].get(name) == value for name, value in given.items())
+
+
+def has_random_policy(config: Mapping[str, Any]) -> bool:
+    """Whether it is known what a random policy is: the function is one of this project and plays in `env`."""
+    is_known = str(config["agent"].get("_target_")).startswith(_CHECKED_HERE)
+    return is_known and bool(config.get("env")) and _is_given("env", config)
+
+
+def random_return(config: Mapping[str, Any]) -> float | None:
+    """Mean return of a random policy in the environment of a function; None: that is not known."""
+    if not has_random_policy(config):
+        return None
+    env = config["env"]
+    wrappers = build_wrappers({"wrapper": config.get("wrapper") or {}})
+    make = EnvFactory(env["id"], env.get("kwargs") or {}, wrappers, env.get("max_episode_steps"))
+    return float(random_policy_returns(make, NUM_EPISODES, config["seed"]).mean())
+
+
+def run_probe(context: TrialContext) -> None:
+    """Checks the function's arguments, and reports the mean return of a random policy."""
+    config = {**context.spec.config, "seed": context.spec.seed}
+    build_function(config["agent"])
+    context.built(config)
+    score = random_return(config)
+    assert score is not None, "asked for only where there is a random policy"
+    context.report(1.0, score)
 
 
 def run_trial(context: TrialContext) -> None:

@@ -3,18 +3,39 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
+from note_rl.environments import EnvFactory
+from note_rl.training.film import FilmFile
+from note_rl.types import Array
 from tuner.config.composition import RunConfig
 from tuner.runs import run_folders as runs
 from tuner.runs.build import BuiltRun, build_run
 from tuner.runs.checkpoints import best_of, checkpoint_of
 from tuner.trial.folder import BEST_FILE
 
-__all__ = ["BEST", "LAST", "folder_of", "load_run", "weights_of"]
+__all__ = ["BEST", "LAST", "TrainedPolicy", "folder_of", "load_run", "weights_of"]
 
 LAST: Final = "last"
 BEST: Final = "best"
+
+
+class TrainedPolicy(Protocol):
+    """What a run of a function has left behind that can be played.
+
+    Attributes:
+        environment: That it was trained in.
+        num_env_steps: Steps of training.
+    """
+
+    environment: EnvFactory
+    num_env_steps: int
+
+    def returns(self, num_episodes: int, seed: int, explores: bool) -> Array:
+        """Returns [num_episodes] of episodes."""
+
+    def film(self, max_steps: int, files: Sequence[FilmFile] | None, seed: int, explores: bool) -> float:
+        """Plays one episode, in a window or into files; returns its return."""
 
 
 def weights_of(place: Path, weights: str = LAST) -> Path:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -48,6 +49,36 @@ def test_code_cannot_be_sent_over_a_connection_that_was_there_before(monkeypatch
         monkeypatch.setattr(one, "check_installed", lambda: None)
     with pytest.raises(UserError, match="has connected to it already"):
         RayExecutor(ship=True)
+
+
+def test_where_ray_does_not_start_its_last_words_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = tmp_path / "ray" / "session_latest" / "logs"
+
+    def init(**_: Any) -> None:
+        logs.mkdir(parents=True, exist_ok=True)
+        (logs / "gcs_server.out").write_text("first\n\n[C] the port 6379 is taken\n[C] giving up\n")
+        (logs / "raylet.err").write_text("")
+        raise Exception("The current node timed out during startup. This could be\nanything.")
+
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=init))
+    monkeypatch.setattr(cluster_module, "check_installed", lambda: None)
+    with pytest.raises(UserError) as caught:
+        cluster_module._connect(None)
+    assert str(caught.value).splitlines() == [
+        "Ray did not start on this machine (executor.address=null): The current node timed out during startup.",
+        "  [C] the port 6379 is taken",
+        "  [C] giving up",
+        f"More is in {logs}.",
+        "Without Ray, executor=local runs trials side by side on this machine.",
+    ]
+
+
+def test_the_logs_of_an_earlier_start_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "gcs_server.out"
+    log.write_text("of yesterday\n")
+    assert cluster_module._last_lines(log, log.stat().st_mtime) == ["of yesterday"]
+    assert cluster_module._last_lines(log, log.stat().st_mtime + 60.0) == []
 
 
 def test_nothing_but_the_choice_imports_ray() -> None:

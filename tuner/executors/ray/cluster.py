@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -12,9 +13,13 @@ from typing import Any, Final
 from tuner.errors import UserError
 from tuner.executors.ray.exchange import Order, SeatSettings
 from tuner.executors.ray.seat import Seat
+from tuner.support.plain_text import plain
 from tuner.trial.messages import JsonDict
 
 _MAX_REASON = 200
+_MOST_LINES = 6
+_MOST_LINES_OF_A_LOG = 2
+_LOGS: Final = ("gcs_server.err", "gcs_server.out", "raylet.err", "raylet.out")
 _SHIPPED: Final = ("note_rl", "tuner")
 _LEFT_AT_HOME: Final = (
     *("*.safetensors", "*.jsonl", "*.log", "*.parquet", "*.db", "*.db-*", "*.journal", "*.wandb", "*.mp4", "*.gif"),
@@ -222,7 +227,7 @@ def _connect(address: str | None, luggage: JsonDict | None = None) -> bool:
                 "already: call ray.init(runtime_env=...) yourself, or leave executor.ship out"
             )
         return False
-    handler = signal.getsignal(signal.SIGTERM)
+    handler, began = signal.getsignal(signal.SIGTERM), time.time()
     try:
         ray.init(
             address=address,
@@ -231,7 +236,11 @@ def _connect(address: str | None, luggage: JsonDict | None = None) -> bool:
             logging_level=logging.ERROR,
             include_dashboard=None,
         )
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except Exception as error:  # Ray raises no narrower class where its processes do not come up
+        if address is None:
+            raise _not_started(error, began) from error
+        if not isinstance(error, ConnectionError | ValueError | RuntimeError):
+            raise
         raise UserError(
             f"no Ray cluster is reached at executor.address={address}: {_first_sentence(error)}.\n"
             "Start one with `ray start --head` here and `ray start --address=HOST:6379` on the other machines, or let "
@@ -240,6 +249,35 @@ def _connect(address: str | None, luggage: JsonDict | None = None) -> bool:
     finally:
         signal.signal(signal.SIGTERM, handler)  # Ray sets one of its own, and a study has its own
     return True
+
+
+def _not_started(error: Exception, began: float) -> UserError:
+    """Why Ray did not start on this machine: what it says, and the last lines of the logs of this start.
+
+    Args:
+        error: Raised by Ray.
+        began: When it was to start, by `time.time()`.
+    """
+    logs = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()) / "ray" / "session_latest" / "logs"
+    found = [line for name in _LOGS for line in _last_lines(logs / name, began)]
+    said = found or [line.strip() for line in str(error).splitlines() if line.strip()][1:]
+    listed = "".join(f"\n  {plain(line, _MAX_REASON)}" for line in said[-_MOST_LINES:])
+    more = f"\nMore is in {logs}." if found else ""
+    return UserError(
+        f"Ray did not start on this machine (executor.address=null): {_first_sentence(error)}.{listed}{more}\n"
+        "Without Ray, executor=local runs trials side by side on this machine."
+    )
+
+
+def _last_lines(log: Path, began: float) -> list[str]:
+    """The last lines of a log, if it was written since."""
+    try:
+        if log.stat().st_mtime < began - 1.0:  # clocks of file systems are coarse
+            return []
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    return [line.strip() for line in lines if line.strip()][-_MOST_LINES_OF_A_LOG:]
 
 
 def _first_sentence(error: BaseException | str) -> str:

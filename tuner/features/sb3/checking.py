@@ -8,30 +8,54 @@ from tuner.errors import UserError
 from tuner.features.sb3.sb3_algorithms import KNOWN, file_of
 from tuner.support.names import did_you_mean
 
-_AGENT: Final = "agent=sb3"
+_AGENT: Final = "agent="
+_SHORT: Final = "agent=sb3"
 _ALGORITHM: Final = "agent.algorithm="
+_COMPARED: Final = "settings="
 
 
 def _file_of_algorithm(overrides: Sequence[str]) -> Sequence[str]:
     """What was typed, with the file of the algorithm in place of its name.
 
+    Beside settings that are compared the name stays behind the file: one of them may be another algorithm.
+
     Raises:
         UserError: There is no such algorithm, or two are named.
     """
-    named = [word.removeprefix(_ALGORITHM) for word in overrides if word.startswith(_ALGORITHM)]
-    file = next((word for word in overrides if word.startswith(f"{_AGENT}_")), None)
-    if file is not None and named and file != f"agent={file_of(named[-1])}":
-        raise UserError(f"{file} and {_ALGORITHM}{named[-1]} are two algorithms: leave one of them out")
-    if _AGENT not in overrides:
-        return overrides
+    words = _of_the_last_agent(overrides)
+    chosen = next((word for word in reversed(words) if word.startswith(_AGENT)), "")
+    named = [word.removeprefix(_ALGORITHM) for word in words if word.startswith(_ALGORITHM)]
+    of_file = chosen.startswith(f"{_SHORT}_") and bool(named)
+    if of_file and not any(_is_of(chosen, name) for name in named):
+        raise UserError(f"{chosen} and {_ALGORITHM}{named[-1]} are two algorithms: leave one of them out")
+    if chosen != _SHORT and not (of_file and not _is_of(chosen, named[-1])):
+        return words
     spelled = {one.lower(): one for one in KNOWN}
-    files = []
-    for name in (named[-1] if named else "PPO").split(","):
+    names = (named[-1] if named else "PPO").split(",")
+    for name in names:
         if name.lower() not in spelled:
             raise UserError(f"{_ALGORITHM}{name}: there is no such algorithm{did_you_mean(name, KNOWN)}")
-        files.append(file_of(name))
-    rest = [word for word in overrides if not word.startswith(_ALGORITHM)]
-    return [f"agent={','.join(files)}" if word == _AGENT else word for word in rest]
+    compared = any(word.startswith(_COMPARED) for word in words)
+    files = [f"{_AGENT}{','.join(map(file_of, names))}"]
+    files += [f"{_ALGORITHM}{spelled[name.lower()]}" for name in names if compared and len(names) == 1]
+    rest = [word for word in words if not word.startswith(_ALGORITHM)]
+    at = rest.index(chosen)
+    return [*rest[:at], *files, *rest[at + 1 :]]
+
+
+def _of_the_last_agent(overrides: Sequence[str]) -> list[str]:
+    """What was typed, without an earlier file that a later one replaces, and the name of its algorithm behind it."""
+    words = list(overrides)
+    agents = [number for number, word in enumerate(words) if word.startswith(_AGENT)]
+    for number in reversed(agents[:-1]):
+        if words[number].startswith(_SHORT):
+            is_named = words[number + 1].startswith(_ALGORITHM) and _is_of(words[number], words[number + 1])
+            del words[number : number + 1 + is_named]
+    return words
+
+
+def _is_of(file: str, name: str) -> bool:
+    return file == f"{_AGENT}{file_of(name.removeprefix(_ALGORITHM))}"
 
 
 def _typed_of_class(trainer: object) -> Sequence[str]:

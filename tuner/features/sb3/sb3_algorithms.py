@@ -33,12 +33,14 @@ class Algorithm:
         package: Where it is.
         parameters: What it takes and a configuration may hold.
         takes_noise: Whether it takes an action noise.
+        takes_hindsight: Whether its replay pool may be one with hindsight.
     """
 
     name: str
     package: str
     parameters: Mapping[str, Argument]
     takes_noise: bool
+    takes_hindsight: bool
 
     @property
     def is_on_policy(self) -> bool:
@@ -102,7 +104,7 @@ def find(name: str) -> Algorithm:
     signature = signature_of(f"{package}.{name}")
     found = {} if signature is None else signature.parameters
     parameters = {key: one for key, one in found.items() if key not in _OURS}
-    return Algorithm(name, package, parameters, "action_noise" in found)
+    return Algorithm(name, package, parameters, "action_noise" in found, "replay_buffer_class" in found)
 
 
 def file_of(name: str) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from note_rl.errors import DivergedError
 from tuner.features.sb3.sb3_internals import normaliser_of
-from tuner.features.sb3.sb3_state import random_numbers, set_random_numbers, state_of
+from tuner.features.sb3.sb3_state import is_finite, random_numbers, set_random_numbers, state_of
 from tuner.runs.function_state import report
 from tuner.trial.reporter import Reporter
 
@@ -43,21 +44,28 @@ class StudyGrid:
         """Leaves out the points up to a step, which an earlier attempt has reported."""
         self._done = sum(self._step(number) <= steps for number in range(1, self.num_points + 1))
 
-    def at(self, model: Any) -> None:
+    def at(self, model: Any, values: Any = None) -> None:
         """To be called after each step.
+
+        Args:
+            model: That learns.
+            values: Of what it has acted upon, where it learns from rollouts.
 
         Raises:
             BudgetSpentError: That was the last point.
+            note_rl.errors.DivergedError: A weight is no longer finite.
             TrialInterrupted: The run is to end early.
         """
         steps = int(model.num_timesteps)
         self.trial.alive(min(1.0, steps / self.total_steps))
         while self._done < self.num_points and steps >= self._step(self._done + 1):
             self._done += 1
+            if not is_finite(model):
+                raise DivergedError(f"weights are no longer finite at step {steps}")
             before = random_numbers()
             score = self.evaluate(model)
             set_random_numbers(before)
-            report(self.trial, self._done / self.num_points, score, {}, state_of(model))
+            report(self.trial, self._done / self.num_points, score, {}, state_of(model, values))
         if self._done == self.num_points:
             raise BudgetSpentError
 
@@ -66,7 +74,7 @@ class StudyGrid:
         seeds = np.random.SeedSequence([self.seed, self._done]).generate_state(self.num_episodes)
         env = self.make()
         try:
-            return float(np.mean([_episode(model, env, int(seed)) for seed in seeds]))
+            return float(np.mean([play_episode(model, env, int(seed)) for seed in seeds]))
         finally:
             env.close()
 
@@ -74,7 +82,15 @@ class StudyGrid:
         return round(self.total_steps * number / self.num_points)
 
 
-def _episode(model: Any, env: Any, seed: int) -> float:
+def play_episode(model: Any, env: Any, seed: int, deterministic: bool = True) -> float:
+    """The return of an episode by the raw rewards.
+
+    Args:
+        model: Acts.
+        env: Of Gymnasium, one.
+        seed: Of the episode.
+        deterministic: Without exploration.
+    """
     normaliser, total = normaliser_of(model), 0.0
     obs, _ = env.reset(seed=seed)
     state, first, ended = None, np.ones(1, bool), False
@@ -83,7 +99,7 @@ def _episode(model: Any, env: Any, seed: int) -> float:
     while not ended:
         seen = obs if normaliser is None else normaliser.normalize_obs(obs)
         extra = {"action_masks": masks()} if takes_masks and masks is not None else {}
-        action, state = model.predict(seen, state=state, episode_start=first, deterministic=True, **extra)
+        action, state = model.predict(seen, state=state, episode_start=first, deterministic=deterministic, **extra)
         obs, reward, terminated, truncated, _ = env.step(action)
         total, first, ended = total + float(reward), np.zeros(1, bool), bool(terminated or truncated)
     return total

@@ -9,15 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from tuner.features.sb3.sb3_internals import COUNTERS, normaliser_of, variables_of
+from tuner.features.sb3.sb3_internals import (
+    COUNTERS,
+    end_episodes,
+    episode_starts_of,
+    goes_on,
+    normaliser_of,
+    variables_of,
+)
 from tuner.trial.messages import JsonDict
 
 _REPLAY = ("pos", "full")
 _MOMENTS = ("obs_rms", "ret_rms")
+_WORKED_OUT = ("advantages", "returns")
+"""Of a rollout once it is whole."""
 
 
-def state_of(model: Any) -> JsonDict:
-    """Networks, optimizers, counters, the replay pool and the normaliser of a model, and random numbers."""
+def state_of(model: Any, values: Any = None) -> JsonDict:
+    """Networks, optimizers, counters, the replay pool or rollout and the normaliser of a model, and random numbers.
+
+    Args:
+        model: Of Stable-Baselines3, at a step of its training.
+        values: Of the observations that it has acted upon last, where it learns from rollouts.
+    """
     state: JsonDict = {
         "parameters": model.get_parameters(),
         "variables": variables_of(model),
@@ -30,13 +44,37 @@ def state_of(model: Any) -> JsonDict:
         state["replay"] = {
             **{name: getattr(replay, name) for name in _REPLAY},
             "arrays": {name: _first(array, filled) for name, array in _arrays(replay).items()},
+            "begins": episode_starts_of(replay),
         }
+    rollout = getattr(model, "rollout_buffer", None)
+    if rollout is not None and values is not None and rollout.pos > 0:
+        state["rollout"] = _rows_of(rollout, values.cpu().numpy().flatten() * goes_on(model))
     normaliser = normaliser_of(model)
     if normaliser is not None:
         state["normaliser"] = {
             name: _moments(getattr(normaliser, name)) for name in _MOMENTS if hasattr(normaliser, name)
         }
     return state
+
+
+def _rows_of(rollout: Any, values: Any) -> JsonDict:
+    """What was collected of a rollout, its last step worth what comes behind it: new episodes begin there.
+
+    Args:
+        rollout: It.
+        values: Of what comes behind it, [E]; 0 where an episode has ended.
+    """
+    rows = {name: _first(array, rollout.pos) for name, array in _arrays(rollout).items() if name not in _WORKED_OUT}
+    rows["rewards"] = rows["rewards"].copy()
+    rows["rewards"][-1] += rollout.gamma * values
+    return {"pos": rollout.pos, "rows": rows}
+
+
+def put_rollout_back(rollout: Any, kept: JsonDict) -> None:
+    """Gives a rollout that begins the rows that were collected of it before."""
+    for name, rows in kept["rows"].items():
+        _fill(getattr(rollout, name), rows)
+    rollout.pos = kept["pos"]
 
 
 def put_back(model: Any, state: JsonDict) -> None:
@@ -54,12 +92,26 @@ def put_back(model: Any, state: JsonDict) -> None:
             setattr(replay, name, state["replay"][name])
         for name, kept in state["replay"]["arrays"].items():
             _fill(getattr(replay, name), kept)
+        end_episodes(replay, state["replay"].get("begins"))
     if "normaliser" in state:
         normaliser = normaliser_of(model)
         for name, kept in state["normaliser"].items():
             _set_moments(getattr(normaliser, name), kept)
     if hasattr(model, "weights"):  # of ARS, which moves them in place of its policy
         model.weights = _vector(model)
+
+
+def is_finite(model: Any) -> bool:
+    """Whether no weight of a model is infinite or no number."""
+    import torch
+
+    return all(bool(torch.isfinite(one).all()) for one in model.policy.parameters())
+
+
+def has_diverged(model: Any, error: Exception) -> bool:
+    """Whether an error of a model is due to numbers that are no longer finite."""
+    refused = isinstance(error, ValueError) and "but found invalid values" in str(error)  # of a distribution of PyTorch
+    return refused or not is_finite(model)
 
 
 def random_numbers() -> JsonDict:
@@ -95,7 +147,8 @@ def _arrays(replay: Any) -> dict[str, Any]:
 def _is_column(value: Any, size: int) -> bool:
     if isinstance(value, Mapping):
         return bool(value) and all(_is_column(one, size) for one in value.values())
-    return isinstance(value, np.ndarray) and value.ndim > 0 and len(value) == size
+    is_array = isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind in "biuf"  # no dictionaries
+    return is_array and len(value) == size
 
 
 def _first(array: Any, number: int) -> Any:

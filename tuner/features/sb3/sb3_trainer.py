@@ -1,18 +1,18 @@
 """A run of an algorithm of Stable-Baselines3."""
 
-import json
 from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from dataclasses import dataclass
 from typing import Any, Final
 
-import gymnasium
 import numpy as np
 
+from note_rl.environments import EnvFactory, for_evaluation
+from note_rl.errors import DivergedError
 from tuner.errors import UserError
 from tuner.features.sb3.sb3_algorithms import ACTIVATIONS, Algorithm, find
 from tuner.features.sb3.sb3_grid import BudgetSpentError, StudyGrid
-from tuner.features.sb3.sb3_internals import import_quickly
-from tuner.features.sb3.sb3_state import put_back, set_random_numbers
+from tuner.features.sb3.sb3_internals import count_progress_to, import_quickly
+from tuner.features.sb3.sb3_state import has_diverged, put_back, put_rollout_back, set_random_numbers
 from tuner.runs.environment_probe import in_short
 from tuner.runs.function_state import resume
 from tuner.support.names import did_you_mean
@@ -20,6 +20,8 @@ from tuner.trial.context import current_trial
 from tuner.trial.messages import JsonDict
 
 NOISES: Final = ("normal", "ornstein_uhlenbeck")
+GOALS: Final = ("future", "final", "episode")
+_OF_GOALS: Final = {"observation", "achieved_goal", "desired_goal"}
 
 
 class Sb3:
@@ -28,6 +30,8 @@ class Sb3:
     Args:
         algorithm: The class: PPO, SAC, TQC ...
         env: As the group `env` has it.
+        wrapper: Around each environment, by name, from inside to outside.
+        wrapper_training: The same, outside of those, where evaluations have none.
         total_steps: Environment steps, all environments together.
         num_points: Evaluations, on an even grid.
         num_episodes: Of each.
@@ -41,7 +45,13 @@ class Sb3:
         action_noise: normal or ornstein_uhlenbeck; None: none.
         action_noise_std: Its standard deviation.
         device: cpu, cuda or auto.
+        imports: The framework, for executors: their processes have it imported before a run begins.
+        hindsight: future, final or episode: goals of HerReplayBuffer, for observations that hold goals; None: none.
+        num_hindsight_goals: Of them, for each transition.
         settings: Of the class itself.
+
+    Attributes:
+        environment: Makes the environments of training.
 
     Raises:
         UserError: What is wrong with them.
@@ -51,6 +61,8 @@ class Sb3:
         self,
         algorithm: str,
         env: Mapping[str, Any],
+        wrapper: Mapping[str, Any] | None = None,
+        wrapper_training: Mapping[str, Any] | None = None,
         total_steps: int = 50_000,
         num_points: int = 9,
         num_episodes: int = 10,
@@ -64,10 +76,16 @@ class Sb3:
         action_noise: str | None = None,
         action_noise_std: float = 0.1,
         device: str = "cpu",
+        imports: str = "torch",
+        hindsight: str | None = None,
+        num_hindsight_goals: int = 4,
         **settings: Any,
     ) -> None:
         self._kind = find(algorithm)
         self._env, self._settings = dict(env), settings
+        kwargs, most = env.get("kwargs") or {}, env.get("max_episode_steps")
+        inner, outer = (tuple((named or {}).values()) for named in (wrapper, wrapper_training))
+        self.environment = EnvFactory(str(env["id"]), kwargs, inner, most, outer)
         self._total_steps, self._num_points, self._num_episodes = total_steps, num_points, num_episodes
         self._policy, self._linear, self._device = policy, list(linear or []), device
         self._policy_kwargs = dict(policy_kwargs or {})
@@ -76,16 +94,23 @@ class Sb3:
         self._activation = activation_fn
         self._normalize = {"norm_obs": normalize_obs, "norm_reward": normalize_reward}
         self._noise, self._noise_std = action_noise, action_noise_std
+        if imports != "torch":
+            raise UserError(f"agent.imports={imports}: Stable-Baselines3 is written in PyTorch; leave imports out")
+        self._hindsight, self._num_goals = hindsight, num_hindsight_goals
         self._check()
 
     @property
     def _num_envs(self) -> int:
-        number = self._env.get("num_envs", 1)
-        return 1 if number == "auto" else int(number)
+        return int(self._env.get("num_envs", 1))
 
     def _check(self) -> None:
         kind, settings = self._kind, self._settings
         kind.check(settings)
+        if self._env.get("num_envs") == "auto":
+            raise UserError(
+                "agent=sb3 takes a number of environments; auto, which measures what is fastest, is for agents of this "
+                "project only: type env.num_envs=4 or so"
+            )
         if self._activation is not None and self._activation not in ACTIVATIONS:
             near = did_you_mean(self._activation, ACTIVATIONS)
             raise UserError(f"agent.activation_fn={self._activation}: there is no such activation function{near}")
@@ -100,7 +125,26 @@ class Sb3:
         if self._noise is not None and not kind.takes_noise:
             raise UserError(f"agent.action_noise={self._noise}: {kind.name} explores in its own way and takes none")
         self._check_budget()
-        kind.check_actions(_action_kind(_key(self._env)), str(self._env["id"]))
+        world = _world_of(self.environment)
+        kind.check_actions(world.actions, str(self._env["id"]))
+        if self._hindsight is not None:
+            self._check_hindsight(world)
+
+    def _check_hindsight(self, world: "_World") -> None:
+        typed = f"agent.hindsight={self._hindsight}"
+        if self._hindsight not in GOALS:
+            raise UserError(f"{typed} must be {', '.join(GOALS[:-1])} or {GOALS[-1]}, or null")
+        if not self._kind.takes_hindsight:
+            raise UserError(f"{typed}: {self._kind.name} has no replay pool; take SAC, TD3 or DQN, or leave it out")
+        if not world.has_goals:
+            raise UserError(f"{typed} needs observations with goals, and {self._env['id']} shows none: leave it out")
+        starts = int(self._settings.get("learning_starts", 0))
+        if world.time_limit is not None and starts < world.time_limit * self._num_envs:
+            raise UserError(
+                f"{typed} learns from whole episodes, and one may take {world.time_limit} steps: take "
+                f"agent.learning_starts={world.time_limit * self._num_envs} or more, not {starts} (in a study with "
+                "~space.agent.learning_starts, which keeps it fixed)"
+            )
 
     def _check_budget(self) -> None:
         """Refuses what would never learn within the budget."""
@@ -124,13 +168,15 @@ class Sb3:
         Raises:
             UserError: It is called outside of a run.
             TrialInterrupted: The run is to end early.
+            note_rl.errors.DivergedError: Weights, or what the networks give, are no longer finite.
         """
         trial = current_trial()
         if trial is None:
             raise UserError("agent=sb3 runs by tuner train or tuner tune only")
         library = import_quickly(self._kind.package)
         state = resume(trial)
-        points = StudyGrid(trial, self._make_env, self._total_steps, self._num_points, self._num_episodes, seed)
+        evaluated = for_evaluation(self.environment)
+        points = StudyGrid(trial, evaluated, self._total_steps, self._num_points, self._num_episodes, seed)
         done = 0 if state is None else int(state["counters"]["num_timesteps"])
         model = self._model(library, seed if not done else _later(seed, done))
         if state is not None:
@@ -139,32 +185,57 @@ class Sb3:
             set_random_numbers(state["random"])
         try:
             if done < self._total_steps:
-                self._learn(model, points, self._total_steps - done)
+                self._learn(model, points, self._total_steps - done, (state or {}).get("rollout"))
         except BudgetSpentError:
             pass
+        except Exception as error:  # of PyTorch, or of an environment that was given such an action
+            if isinstance(error, UserError | DivergedError) or not has_diverged(model, error):
+                raise
+            steps = int(model.num_timesteps)
+            raise DivergedError(f"training diverged by step {steps}: {in_short(error)}") from error
         finally:
             model.get_env().close()
 
-    def _learn(self, model: Any, points: StudyGrid, steps: int) -> None:
+    def restored(self, seed: int, state: JsonDict) -> Any:
+        """The model of a run with what was saved of it; its environment begins anew.
+
+        Args:
+            seed: Of the run.
+            state: See `sb3_state.state_of`.
+        """
+        model = self._model(import_quickly(self._kind.package), seed)
+        put_back(model, state)
+        return model
+
+    def _learn(self, model: Any, points: StudyGrid, steps: int, rollout: JsonDict | None) -> None:
         callbacks = import_quickly("stable_baselines3.common.callbacks")
+        kept = [] if rollout is None else [rollout]
 
         class Grid(callbacks.BaseCallback):  # type: ignore[name-defined, misc]
             def _on_step(self) -> bool:
-                points.at(self.model)
+                points.at(self.model, self.locals.get("values"))
                 return True
 
+            def _on_rollout_start(self) -> None:
+                for one in kept:
+                    put_rollout_back(self.model.rollout_buffer, one)
+
+            def _on_rollout_end(self) -> None:
+                while kept:
+                    self.model.n_steps += kept.pop()["pos"]
+
+        for one in kept:
+            model.n_steps -= one["pos"]  # which are left of the rollout
         extra = {}
         if self._kind.name == "MaskablePPO":
             extra["use_masking"] = model.get_env().has_attr("action_masks")
+        count_progress_to(model, self._total_steps)
         model.learn(steps, callback=Grid(), log_interval=None, reset_num_timesteps=False, **extra)
-
-    def _make_env(self) -> Any:
-        return _made(_key(self._env))
 
     def _model(self, library: Any, seed: int) -> Any:
         vec = import_quickly("stable_baselines3.common.vec_env")
         monitor = import_quickly("stable_baselines3.common.monitor")
-        env = vec.DummyVecEnv([lambda: monitor.Monitor(self._make_env())] * self._num_envs)
+        env = vec.DummyVecEnv([lambda: monitor.Monitor(self.environment())] * self._num_envs)
         if any(self._normalize.values()):
             env = vec.VecNormalize(env, gamma=self._settings.get("gamma", 0.99), **self._normalize)
         settings = {**self._settings, **{name: _falling(self._settings[name]) for name in self._linear}}
@@ -173,6 +244,10 @@ class Sb3:
         kwargs = dict(self._policy_kwargs)
         if self._activation is not None:
             kwargs["activation_fn"] = getattr(import_quickly("torch").nn, self._activation)
+        if self._hindsight is not None:
+            settings["replay_buffer_class"] = import_quickly("stable_baselines3").HerReplayBuffer
+            goals = {"goal_selection_strategy": self._hindsight, "n_sampled_goal": self._num_goals}
+            settings["replay_buffer_kwargs"] = goals
         policy = self._policy or _policy_for(env, self._kind)
         return getattr(library, self._kind.name)(
             policy, env, seed=seed % 2**31, policy_kwargs=kwargs or None, device=self._device, verbose=0, **settings
@@ -203,25 +278,37 @@ def _policy_for(env: Any, kind: Algorithm) -> str:
     return f"{'MultiInput' if is_dict else 'Cnn' if is_image else 'Mlp'}{memory}Policy"
 
 
-def _key(env: Mapping[str, Any]) -> str:
-    return json.dumps([env["id"], env.get("kwargs") or {}, env.get("max_episode_steps")], sort_keys=True)
+@dataclass(frozen=True)
+class _World:
+    """What is known of an environment once it was made.
+
+    Attributes:
+        actions: The class of its action space.
+        has_goals: Whether observations hold goals.
+        time_limit: Steps of the longest episode; None: that is not known.
+    """
+
+    actions: str
+    has_goals: bool
+    time_limit: int | None
 
 
-def _made(key: str) -> Any:
-    name, kwargs, most = json.loads(key)
-    make: Callable[..., Any] = partial(gymnasium.make, name)
-    return make(max_episode_steps=most, **kwargs)
+_WORLDS: Final[dict[str, _World]] = {}
 
 
-@lru_cache(maxsize=16)
-def _action_kind(key: str) -> str:
-    """The class of an environment's actions."""
-    name: JsonDict = json.loads(key)[0]
-    try:
-        env = _made(key)
-    except Exception as error:  # of the environment's own code
-        raise UserError(f"env.id={name} cannot be made: {in_short(error)}") from error
-    try:
-        return type(env.action_space).__name__
-    finally:
-        env.close()
+def _world_of(make: EnvFactory) -> _World:
+    """What an environment is like; each is made for that only once."""
+    key = repr(make)
+    if key not in _WORLDS:
+        try:
+            env = make()
+        except Exception as error:  # of the environment's own code
+            raise UserError(f"env.id={make.id} cannot be made: {in_short(error)}") from error
+        try:
+            parts = getattr(env.observation_space, "spaces", None)
+            has_goals = isinstance(parts, Mapping) and parts.keys() >= _OF_GOALS
+            limit = getattr(env.spec, "max_episode_steps", None)
+            _WORLDS[key] = _World(type(env.action_space).__name__, has_goals, limit)
+        finally:
+            env.close()
+    return _WORLDS[key]

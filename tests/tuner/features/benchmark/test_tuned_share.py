@@ -1,5 +1,6 @@
 """What a default leaves on the table, by studies with the same agent, environment, metric and number of steps."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -50,3 +51,11 @@ def test_a_study_of_something_else_says_nothing(changes: dict[str, Any]) -> None
 def test_a_study_in_another_environment_says_nothing() -> None:
     other = Cell("dqn", "dqn", "acrobot", {**CELL.config, "env": {"id": "Acrobot-v1"}})
     assert [one.env for one in shares_of([other, CELL], [study()], "mixed")] == ["cartpole"]
+
+
+def test_an_algorithm_of_another_library_has_its_studies() -> None:
+    agent = {"_target_": "tuner.features.sb3.sb3_trainer.Sb3", "algorithm": "PPO"}
+    cell = Cell("sb3", "sb3", "cartpole", {**CELL.config, "agent": agent})
+    assert shares_of([cell], [replace(study(), agent="sb3-a2c")], "mixed") == []
+    (found,) = shares_of([cell], [replace(study(), agent="sb3-ppo")], "mixed")
+    assert found.share == 0.75

@@ -1,25 +1,38 @@
 """Runs of algorithms of Stable-Baselines3: what they report, go on from, and leave alone."""
 
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
 import yaml
+from gymnasium.wrappers import TimeAwareObservation, TransformReward
 
+from note_rl.errors import DivergedError
 from note_rl.training.checkpoint import read_checkpoint
+from tests.tuner.command_line import CommandLine
 from tests.tuner.runs.reporters import Reporter
+from tuner import load_agent
 from tuner.commands import COMMANDS
+from tuner.commands.preflight import check_command
 from tuner.commands.python_calls import as_typed
+from tuner.config.overrides import to_hydra
 from tuner.config.trust import foreign_code
 from tuner.errors import UserError
+from tuner.features.benchmark.entrants import setting_cells
 from tuner.features.sb3.sb3_algorithms import CONTRIB, SB3, file_of, find
 from tuner.features.sb3.sb3_grid import StudyGrid
 from tuner.features.sb3.sb3_internals import import_quickly
-from tuner.features.sb3.sb3_state import put_back, random_numbers, state_of
+from tuner.features.sb3.sb3_player import load
+from tuner.features.sb3.sb3_state import has_diverged, put_back, random_numbers, state_of
 from tuner.features.sb3.sb3_trainer import Sb3
-from tuner.runs.functions import run_function
+from tuner.runs.adaptation_comparison import score_without_an_end
+from tuner.runs.config_checks import resolve
+from tuner.runs.functions import has_random_policy, run_function, run_probe
+from tuner.trial.context import set_current_trial
 from tuner.trial.messages import Outcome, TrialInterrupted
 
 CONF = Path(__file__).parents[4] / "conf"
@@ -148,6 +161,7 @@ def test_points_of_several_environments_are_at_the_first_step_behind_them(
         ("PPO", {"action_noise": "normal"}, r"PPO explores in its own way"),
         ("PPO", {"activation_fn": "Relu"}, r"agent.activation_fn=Relu.*ReLU"),
         ("SAC", {"learning_starts": 48}, r"agent.learning_starts=48 is not within training.total_steps=48"),
+        ("PPO", {"env": {"id": "CartPole-v1", "num_envs": "auto"}}, "takes a number of .* type env.num_envs=4 or so"),
         ("SAC", {"action_noise": "pink"}, r"agent.action_noise=pink must be normal or"),
         (
             "SAC",
@@ -185,6 +199,223 @@ def test_a_rollout_that_ends_with_the_budget_is_refused() -> None:
         made("PPO", n_steps=48, total_steps=48)
 
 
+@pytest.mark.parametrize("name", ["PPO", "SAC"])
+def test_a_run_whose_weights_are_no_longer_finite_has_diverged(name: str, tmp_path: Path) -> None:
+    agent = settings(name, learning_rate=1e30, net_arch=[8])
+    if name == "PPO":
+        agent["env"]["id"] = "Pendulum-v1"  # PyTorch refuses to draw from what the network gives
+    with pytest.raises(DivergedError, match=r"at step 32|by step \d+: ValueError: Expected parameter loc"):
+        run(Reporter(), tmp_path, agent)
+
+
+def test_an_error_of_finite_weights_is_none_of_divergence() -> None:
+    model = made()
+    assert not has_diverged(model, ValueError("the environment is closed"))
+    assert has_diverged(model, ValueError("Expected parameter loc to satisfy Real(), but found invalid values: nan"))
+    next(model.policy.parameters()).data[0] = np.nan
+    assert has_diverged(model, ValueError("the environment is closed"))
+    model.num_timesteps = 16
+    with pytest.raises(DivergedError, match="weights are no longer finite at step 16"):
+        StudyGrid(Reporter(), lambda: pytest.fail("it is not evaluated"), 48, 3, 1, 0).at(model)
+
+
+@pytest.mark.parametrize("name", [*SB3, *CONTRIB])
+def test_schedules_go_by_the_whole_run_also_when_it_goes_on(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, float]] = []
+    at = StudyGrid.at
+
+    def observed(self: StudyGrid, model: Any, values: Any) -> None:
+        seen.append((model.num_timesteps, model._current_progress_remaining))
+        at(self, model, values)
+
+    monkeypatch.setattr(StudyGrid, "at", observed)
+    agent = settings(name, linear=["learning_rate"], learning_rate=0.001)
+    with pytest.raises(TrialInterrupted):
+        run(Ending(), tmp_path, agent)
+    began = len(seen)
+    run(Reporter(), tmp_path, agent)
+    longest = 24 if name == "ARS" else 16  # an iteration: two episodes of 12 steps; a rollout
+    assert seen[began][0] == 17
+    for steps, remaining in seen[began + longest :]:
+        learned_at = 48 * (1.0 - remaining)
+        assert learned_at == pytest.approx(round(learned_at), abs=1e-6)
+        assert steps - longest <= learned_at < steps
+
+
+@pytest.mark.parametrize("name", ["PPO", "A2C", "TRPO", "RecurrentPPO", "MaskablePPO"])
+def test_a_rollout_that_had_begun_goes_on(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = settings(name, num_points=6, gamma=0.5, env={"id": "CartPole-v1", "num_envs": 2, "kwargs": {}})
+    agent.pop("vf_coef", None)
+    kind = getattr(import_quickly(find(name).package), name)
+    learned: list[Any] = []
+
+    def train(self: Any) -> None:
+        pool = self.rollout_buffer
+        learned.append((self.num_timesteps, pool.pos, pool.rewards.copy(), pool.episode_starts.copy(), self.n_steps))
+
+    monkeypatch.setattr(kind, "train", train)
+    with pytest.raises(TrialInterrupted):
+        run(Ending(), tmp_path, agent)  # at 8 of 32 steps of a rollout: three rows, and a fourth that is not stored
+    assert learned == []
+    run(Reporter(), tmp_path, agent)
+    steps, rows, rewards, starts, num_steps = learned[0]
+    assert (steps, rows, num_steps) == (8 + 2 * 13, 16, 16)
+    assert (rewards[:2] == 1.0).all()
+    assert (rewards[2] != 1.0).all(), "with the value of what would have come next"
+    assert starts[3].tolist() == [1.0, 1.0]
+    assert starts[1:3].max() == 0.0
+
+
+def test_a_run_that_goes_on_explores_as_much_as_before() -> None:
+    model = made("DQN", exploration_initial_eps=1.0, exploration_final_eps=0.75, exploration_fraction=1.0)
+    model.learn(24)
+    other = made("DQN")
+    assert other.exploration_rate == 0.0
+    put_back(other, state_of(model))
+    assert other.exploration_rate == model.exploration_rate == 0.75
+
+
+def test_wrappers_are_around_the_environments_those_for_training_not_in_evaluations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_for: list[Any] = []
+    evaluate = StudyGrid.evaluate
+
+    def observed(self: StudyGrid, model: Any) -> float:
+        made_for.append((self.make(), model.get_env()))
+        return evaluate(self, model)
+
+    monkeypatch.setattr(StudyGrid, "evaluate", observed)
+    quarter = partial(TransformReward, func=lambda reward: reward * 0.25)
+    run_it = Sb3(**settings("PPO", wrapper={"time": TimeAwareObservation}, wrapper_training={"less": quarter}))
+    reporter = Reporter()
+    set_current_trial(_InFolder(reporter, tmp_path))
+    try:
+        run_it(3)
+    finally:
+        set_current_trial(None)
+    evaluated, trained = made_for[0]
+    evaluated.reset()
+    trained.reset()
+    assert evaluated.observation_space.shape == trained.observation_space.shape == (5,)
+    assert (evaluated.step(0)[1], trained.step([0])[1].tolist()) == (1.0, [0.25])
+
+
+class _InFolder:
+    """A run with a folder."""
+
+    def __init__(self, reporter: Reporter, folder: Path) -> None:
+        self._reporter, self.folder, self.total_steps = reporter, folder, 48
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reporter, name)
+
+
+def test_goals_are_replayed_also_behind_a_resume(tmp_path: Path) -> None:
+    env = {"id": "note_rl.examples.environments:BitFlipping-v0", "num_envs": 1, "kwargs": {"num_bits": 4}}
+    env["max_episode_steps"] = 4
+    agent = settings("DQN", hindsight="final", learning_starts=8, env=env)
+    with pytest.raises(TrialInterrupted):
+        run(Ending(), tmp_path, agent)
+    arrays, _ = read_checkpoint(next((tmp_path / "state").glob("*/state.safetensors")))
+    assert {"replay/arrays/ep_length", "replay/begins"} <= arrays.keys()
+    assert "replay/arrays/infos" not in arrays
+    player = load({"agent": {"_target_": SB3_CONFIG["agent"]["_target_"], **agent}, "seed": 1}, tmp_path)
+    pool = player.model.replay_buffer
+    assert (type(pool).__name__, pool.pos) == ("HerReplayBuffer", 15)
+    assert (pool.ep_length[:15] > 0).all(), "the episode that was cut off may be learned from"
+    assert bool(pool.dones[14])
+    run(Reporter(), tmp_path, agent)
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "message"),
+    [
+        ("SAC", {"hindsight": "next"}, "agent.hindsight=next must be future, final or episode"),
+        ("PPO", {"hindsight": "final"}, "PPO has no replay pool"),
+        ("SAC", {"hindsight": "final"}, "needs observations with goals, and Pendulum-v1 shows none"),
+        (
+            "DQN",
+            {"hindsight": "final", "learning_starts": 3, "env": {"id": "note_rl.examples.environments:BitFlipping-v0"}},
+            r"learns from whole episodes.*take agent.learning_starts=\d+ or more, not 3",
+        ),
+    ],
+)
+def test_goals_that_cannot_be_replayed_are_refused(name: str, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Sb3(**settings(name, **more))
+
+
+def test_an_episode_that_was_cut_off_does_not_lead_into_the_next_one() -> None:
+    model = made("DQN", n_steps=3)
+    model.learn(8)
+    assert not model.replay_buffer.dones[7]
+    other = made("DQN", n_steps=3)
+    put_back(other, state_of(model))
+    pool = other.replay_buffer
+    assert pool.dones[:9, 0].tolist() == pool.timeouts[:9, 0].tolist() == [0.0] * 7 + [1.0, 0.0]
+
+
+def test_a_trained_model_is_played(tuner: CommandLine) -> None:
+    small = ("training.total_steps=48", "evaluation.num_points=2", "evaluation.num_episodes=1", "tracker=jsonl")
+    words = ("agent=sb3", "agent.algorithm=PPO", "agent.n_steps=16", "agent.batch_size=8", "agent.net_arch=[8]")
+    normalised = ("agent.normalize_obs=true", "hydra.run.dir=mine")
+    answer = tuner("train", *words, *small, *normalised)
+    assert answer.status == 0, answer
+    answer = tuner("play", "mine", "num_episodes=3")
+    assert answer.status == 0, answer
+    assert "over 3 episodes" in answer.output
+    assert "after 48 steps of training" in answer.output
+    assert (tuner.folder / "mine" / "play.gif").stat().st_size > 1000
+    assert tuner("play", "mine", "num_episodes=3").output == answer.output
+    assert "keeps its last weights only" in tuner.refused("play", "mine", "weights=best")
+    assert "is for agents of this project" in tuner.refused("play", "mine", "evaluation.policy=eps")
+    player = load_agent("mine")
+    assert player.num_env_steps == 48
+    obs = np.array([0.1, 0.2, 0.1, 0.2], np.float32)
+    seen = player.model.get_vec_normalize_env().normalize_obs(obs)
+    assert player.predict(obs)[0] == player.model.predict(seen, deterministic=True)[0]
+    (tuner.folder / "mine" / "state").rename(tuner.folder / "mine" / "gone")
+    assert "has no checkpoint yet" in tuner.refused("play", "mine")
+
+
+SB3_CONFIG: dict[str, Any] = {
+    "agent": {
+        "_target_": "tuner.features.sb3.sb3_trainer.Sb3",
+        "algorithm": "PPO",
+        "env": {"id": "CartPole-v1", "num_envs": 1},
+    },
+    "env": {"id": "CartPole-v1", "num_envs": 1, "kwargs": {}, "max_episode_steps": None},
+    "seed": 0,
+}
+FUNCTION_CONFIG: dict[str, Any] = {"agent": {"_target_": f"{__name__}.a_function"}, "seed": 0}
+
+
+def test_a_run_that_ended_by_a_limit_is_worth_what_a_random_policy_is() -> None:
+    random = score_without_an_end(SB3_CONFIG, [])
+    assert random is not None
+    assert 10.0 < random < 40.0
+    assert score_without_an_end(SB3_CONFIG, [(0.5, 4.0), (0.6, 9.0)], "final") == 4.0
+    assert score_without_an_end(FUNCTION_CONFIG, [(0.5, 4.0)], "final") == 4.0
+    assert score_without_an_end(FUNCTION_CONFIG, []) is None
+
+
+def test_a_study_measures_a_random_policy_first() -> None:
+    assert has_random_policy(SB3_CONFIG)
+    assert not has_random_policy(FUNCTION_CONFIG)
+    told: list[float] = []
+    context: Any = SimpleNamespace(
+        spec=SimpleNamespace(config=SB3_CONFIG, seed=3),
+        built=lambda config: None,
+        report=lambda step, value: told.extend([step, value]),
+    )
+    run_probe(context)
+    assert told[0] == 1.0
+    assert 10.0 < told[1] < 40.0
+
+
 def test_schedules_noise_and_networks_reach_the_model() -> None:
     model = made("TD3", linear=["learning_rate"], learning_rate=0.5, action_noise="normal", action_noise_std=0.3)
     assert [model.lr_schedule(part) for part in (1.0, 0.5, -0.1)] == [0.5, 0.25, 0.0]
@@ -206,11 +437,34 @@ def test_random_numbers_are_those_of_all_three_sources() -> None:
         (["agent=sb3", "agent.algorithm=sac", "seed=2"], ["agent=sb3_sac", "seed=2"]),
         (["agent=sb3", "agent.algorithm=PPO,A2C"], ["agent=sb3_ppo,sb3_a2c"]),
         (["agent=ppo", "agent.algorithm=SAC"], ["agent=ppo", "agent.algorithm=SAC"]),
+        (["agent.algorithm=SAC", "agent=sb3"], ["agent=sb3_sac"]),
+        (["agent=sb3_ppo", "agent.algorithm=PPO", "agent.algorithm=A2C"], ["agent=sb3_a2c"]),
+        (["agent=sb3_ppo", "agent.algorithm=PPO", "agent=dqn"], ["agent=dqn"]),
+        (["agent=sb3", "settings=[a,b]"], ["agent=sb3_ppo", "agent.algorithm=PPO", "settings=[a,b]"]),
     ],
 )
 def test_the_name_of_an_algorithm_chooses_its_file_in_every_command(typed: list[str], meant: list[str]) -> None:
     for name in ("train", "tune"):
         assert COMMANDS[name].meant(typed) == meant
+
+
+@pytest.mark.parametrize(
+    ("agent", "settings", "algorithms"),
+    [
+        ("sb3", ["agent.algorithm=PPO", "agent.algorithm=A2C"], ["PPO", "A2C"]),
+        ("sb3", ["agent.gamma=0.9", "agent=dqn"], ["PPO", None]),
+        ("dqn", ["agent=sb3 agent.algorithm=A2C", "agent=sb3"], ["A2C", "PPO"]),
+    ],
+)
+def test_settings_that_are_compared_may_name_algorithms(
+    agent: str, settings: list[str], algorithms: list[str | None]
+) -> None:
+    typed = [f"agent={agent}", "training.total_steps=5000", f"settings={to_hydra(settings)}"]
+    overrides = COMMANDS["compare"].meant(typed)
+    config = resolve(check_command("compare", overrides).config)
+    cells = setting_cells(config, overrides, None)
+    assert [cell.entrant for cell in cells] == settings
+    assert [cell.config["agent"].get("algorithm") for cell in cells] == algorithms
 
 
 def test_an_algorithm_that_contradicts_the_file_is_refused() -> None:
@@ -228,47 +482,7 @@ def test_a_folder_of_somebody_else_runs_no_code_but_by_what_it_names() -> None:
     assert list(foreign_code({"agent": called, "env": {"id": "CartPole-v1"}}))
 
 
-def a_function(seed: int, rate: float = 0.5, units: int = 8) -> float:
-    """What is tuned from Python."""
-    return rate * units
-
-
-def without_defaults(seed: int, rate: float) -> float:
-    """The same, with nothing to compare with."""
-    return rate
-
-
-def test_a_function_and_a_class_are_what_would_be_typed() -> None:
-    typed = as_typed(a_function, {"rate": (0.1, 1.0), "units": [8, 16]}, {"num_trials": 4}, ["executor=inline"])
-    assert typed == [
-        "agent=function",
-        f"agent._target_={__name__}.a_function",
-        "study.num_trials=4",
-        "+agent.rate=0.5",
-        "+agent.units=8",
-        "space=none",
-        "+space.agent.rate={low:0.1,high:1.0}",
-        "+space.agent.units={choices:[8,16]}",
-        "executor=inline",
-    ]
+def test_a_class_is_what_would_be_typed() -> None:
     ppo = getattr(import_quickly("stable_baselines3"), "PPO")  # noqa: B009 - mypy needs no types of it
-    of_class = as_typed(ppo, None, {"env": "CartPole-v1", "gamma": 0.9}, [])
-    assert of_class == ["agent=sb3_ppo", "env.id=CartPole-v1", "agent.gamma=0.9"]
-
-
-@pytest.mark.parametrize(
-    ("function", "space", "settings", "message"),
-    [
-        (a_function, None, {}, "space is missing"),
-        (a_function, {"rate": (0.1,)}, {}, r"a pair is \(low, high\)"),
-        (a_function, {"rate": 0.1}, {}, "give a pair"),
-        (a_function, {"rate": (0.1, 1.0)}, {"env": "CartPole-v1"}, "a function makes its environment itself"),
-        (without_defaults, {"rate": (0.1, 1.0)}, {}, "space has rate, which has no value to compare with"),
-        (lambda seed: 0.0, {"rate": (0.1, 1.0)}, {"rate": 0.1}, "has no name by which another process finds it"),
-    ],
-)
-def test_what_cannot_be_tuned_from_python_is_refused(
-    function: Any, space: Any, settings: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(UserError, match=message):
-        as_typed(function, space, settings, [])
+    of_class = as_typed(ppo, None, {"env": "CartPole-v1", "gamma": np.float64(0.9), "total_steps": 5000}, [])
+    assert of_class == ["agent=sb3_ppo", "env.id=CartPole-v1", "training.total_steps=5000", "agent.gamma=0.9"]
