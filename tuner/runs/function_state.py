@@ -10,9 +10,10 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from note_rl.types import Array
 from tuner.errors import UserError
 from tuner.support.plain_text import MAX_NAME, one_line
 from tuner.support.text_files import FULL, parse_json
-from tuner.trial.folder import STATE_FOLDER
+from tuner.trial.folder import METRICS_FILE, STATE_FOLDER
 from tuner.trial.messages import JsonDict
 from tuner.trial.reporter import Reporter
 
@@ -54,18 +55,42 @@ def report(trial: Reporter, step: float, value: float, metrics: Mapping[str, flo
 
 
 def _report(trial: Reporter, step: float, value: float, metrics: Mapping[str, float]) -> None:
-    """What an earlier attempt has reported, it has logged, too."""
+    """An earlier attempt may have been killed between its report and its metrics: they are logged if they are not."""
     place = _scalar(step)
     is_new = place not in dict(trial.reported)
     try:
         trial.report(step, value)
     finally:  # the report may end the run
-        if metrics and is_new and place is not None and place in dict(trial.reported):  # else it was refused
-            trial.log(_place(trial, place), {**metrics, REPORT_STEP: place})
+        if metrics and place is not None and place in dict(trial.reported):  # else it was refused
+            if is_new or place in _unlogged(trial):
+                trial.log(_place(trial, place), {**metrics, REPORT_STEP: place})
+            _unlogged(trial).discard(place)
+
+
+_UNLOGGED: WeakKeyDictionary[Reporter, set[float]] = WeakKeyDictionary()
+
+
+def _unlogged(trial: Reporter) -> set[float]:
+    """Where earlier attempts have made reports without metrics; none of a run that keeps no metrics to look at."""
+    if trial not in _UNLOGGED:
+        path = folder_of(trial) / METRICS_FILE
+        reported = {step for step, _ in trial.reported} if path.exists() else set()
+        _UNLOGGED[trial] = reported.difference(_logged_steps(path)) if reported else reported
+    return _UNLOGGED[trial]
+
+
+def _logged_steps(path: Path) -> Iterator[float]:
+    for line in path.read_bytes().splitlines():
+        with suppress(ValueError, TypeError):
+            row = parse_json(line)
+            if isinstance(row, dict) and REPORT_STEP in row and REPORT_METRIC not in row:
+                yield float(row[REPORT_STEP])
 
 
 REPORT_STEP = "report/step"
 """Of a row of metrics that were measured with a report: where in the run that was."""
+REPORT_METRIC: Final = "report/value"
+"""What trackers call the value that a run reports; it has a row of its own."""
 
 
 def _place(trial: Reporter, step: float) -> int:
@@ -104,7 +129,11 @@ def resume(trial: Reporter) -> Any:
         TrialInterrupted: The run is to end early: the answer to its last report.
         UserError, note_rl.errors.CheckpointError: It is damaged, or of a newer version.
     """
-    found = FunctionState(folder_of(trial)).newest()
+    store = FunctionState(folder_of(trial))
+    found = store.newest()
+    for why in store.passed_over:
+        goes_on = "the run goes on from an older one" if found is not None else "the run begins anew"
+        trial.note(f"tuner.resume: {why}: this checkpoint is not used, {goes_on}")
     if found is None:
         return None
     state, pending = found.read(), found.pending
@@ -124,10 +153,14 @@ class FunctionState:
 
     Args:
         run: The folder of the run.
+
+    Attributes:
+        passed_over: What is wrong with those that `newest` has not taken, the newest first.
     """
 
     def __init__(self, run: Path) -> None:
         self._root = run / STATE_FOLDER
+        self.passed_over: list[str] = []
 
     def newest(self) -> "SavedState | None":
         """The last complete checkpoint; None: there is none.
@@ -135,9 +168,12 @@ class FunctionState:
         Raises:
             UserError: It is of a newer version.
         """
+        self.passed_over = []
         for _, path in sorted(self._numbered(), reverse=True):
             head = _head_of(path)
-            if head is not None:
+            if isinstance(head, str):
+                self.passed_over.append(head)
+            else:
                 why = why_unreadable(head.get(WRITTEN_BY))
                 if why is not None:
                     raise UserError(f"cannot read the checkpoint {path}: {why}")
@@ -249,17 +285,23 @@ class SavedState:
             raise UserError(f"{self._path / _ARRAYS} is damaged: {error!r}") from error
 
 
-def _head_of(path: Path) -> JsonDict | None:
-    """What a checkpoint says of itself; None: it is not complete."""
+def _head_of(path: Path) -> JsonDict | str:
+    """What a checkpoint says of itself; of one that is not complete, why."""
     try:
         head = parse_json((path / _HEAD).read_bytes())
         sizes, kind, pending = head["files"], head["kind"], head["pending"]
-        whole = all(_size(path / name) == size for name, size in sizes.items()) and kind in ("folder", "arrays")
-        whole = whole and (pending is None or {"step", "value", "metrics"} <= pending.keys())
-        whole = whole and (path / (_FILES if kind == "folder" else _ARRAYS)).exists()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return head if whole else None
+        changed = next((name for name, size in sizes.items() if _size(path / name) != size), None)
+        whole = kind in ("folder", "arrays") and (pending is None or {"step", "value", "metrics"} <= pending.keys())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return f"{path / _HEAD} cannot be read ({one_line(str(error), MAX_NAME)})"
+    if changed is not None:
+        return (
+            f"{path / changed} was changed or removed after it was saved (copy what tuner.resume() returns before you "
+            "change it)"
+        )
+    if not whole or not (path / (_FILES if kind == "folder" else _ARRAYS)).exists():
+        return f"{path} is not complete"
+    return dict(head)
 
 
 def _size(path: Path) -> int | None:

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Set
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
 
 from note_rl.support.formats import marked
 from tuner.errors import UserError
-from tuner.runs.function_state import REPORT_STEP
+from tuner.runs.function_state import REPORT_METRIC, REPORT_STEP
 from tuner.runs.progress_bar import Progress
 from tuner.runs.stop_signals import StopRequest
 from tuner.runs.training import EVALUATION_METRIC, TrainOutcome
@@ -28,9 +27,6 @@ from tuner.trial.folder import (
     read_reports,
 )
 from tuner.trial.messages import JsonDict, Outcome, TrialInterrupted
-
-REPORT_METRIC: Final = "report/value"
-"""What trackers call the value that a run reports."""
 
 _LOCK_PATIENCE_S = 1.0
 

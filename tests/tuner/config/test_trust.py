@@ -1,7 +1,9 @@
 """A run folder from a stranger: nothing in it is run, whatever its config names."""
 
 import copy
+import hashlib
 import importlib
+import importlib.util
 import json
 import os
 import pickle
@@ -19,6 +21,7 @@ from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tuner.cli import main
 from tuner.commands.preflight import preflight
 from tuner.config.composition import conf_folder
+from tuner.config.modules_used import mark_of
 from tuner.config.signatures import home_of
 from tuner.config.trust import TARGETS, foreign_code, trusted_modules
 from tuner.errors import UserError
@@ -262,6 +265,76 @@ def test_several_modules_are_asked_for_at_once(tuner: CommandLine, config: Confi
 def test_trust_must_name_modules(given: object) -> None:
     with pytest.raises(UserError, match="must name a module"):
         trusted_modules(given)
+
+
+PROGRAM = """
+import json, sys
+for step in (500, 1000):
+    print(json.dumps({"step": step, "ret": 1.0}), file=open("log.jsonl", "a"), flush=True)
+"""
+COMMANDS = {
+    "a script": "{python} train.py --lr {{lr}}",
+    "a script within a shell": "bash -c '{python} train.py'",
+    "a module": "{python} -m train",
+    "a folder": "{python} code",
+    "a file of settings": "{python} -c pass --settings=train.py",
+}
+
+
+@pytest.fixture
+def program(tuner: CommandLine) -> Callable[[str], tuple[str, ...]]:
+    (tuner.folder / "train.py").write_text(PROGRAM)
+    (tuner.folder / "code").mkdir()
+    (tuner.folder / "code" / "__main__.py").symlink_to("../train.py")
+
+    def typed(command: str) -> tuple[str, ...]:
+        word = command.format(python=sys.executable)
+        more = ("+agent.lr=0.1",) if "{lr}" in word else ()
+        return ("agent=command", f"agent.command={word}", *more, "agent.read=jsonl", "agent.metric=ret")
+
+    return typed
+
+
+def test_a_command_is_known_by_what_is_in_its_script(
+    tuner: CommandLine, program: Callable[[str], tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = (*program(COMMANDS["a script"]), "agent.step=step", "training.total_steps=1000", "tracker=jsonl")
+    assert tuner("train", *arguments, "hydra.run.dir=mine").status == 0
+    read_config(tuner.folder / "mine")
+    elsewhere = tuner.folder / "received"  # with a script of the same name
+    elsewhere.mkdir()
+    shutil.copytree("mine", "received/mine")
+    (elsewhere / "train.py").write_text("import os\nos.mkdir('owned')\n")
+    monkeypatch.chdir(elsewhere)
+    said = tuner.refused("train", "resume=mine")
+    assert "asks for code that tuner does not build by itself" in said
+    assert "add trust=tuner.runs.command.Script" in said
+    monkeypatch.chdir(tuner.folder)
+    assert read_config(tuner.folder / "mine")["agent"]["lr"] == 0.1
+    (tuner.folder / "train.py").write_text(f"{PROGRAM}# edited\n")
+    assert "or has changed since" in tuner.refused("train", "resume=mine")
+
+
+@pytest.mark.parametrize("how", COMMANDS)
+def test_the_files_that_a_command_names_are_a_part_of_it(
+    tuner: CommandLine, program: Callable[[str], tuple[str, ...]], how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tuner.folder)
+    command = COMMANDS[how].format(python=sys.executable)
+    program("")
+    before = mark_of({"command": command}, "tuner.runs.command.Script")
+    assert mark_of({"command": command}, "tuner.runs.command.Script") == before
+    (tuner.folder / "train.py").write_text(f"{PROGRAM}# edited\n")
+    importlib.invalidate_caches()
+    assert mark_of({"command": command}, "tuner.runs.command.Script") != before
+
+
+def test_of_a_command_without_files_and_of_other_code_the_mark_is_that_of_earlier_versions(tmp_path: Path) -> None:
+    node = {"command": "nowhere.py --lr 3 'it", "lr": 3}
+    place = importlib.util.find_spec("json").origin  # type: ignore[union-attr]
+    content = hashlib.sha256(Path(str(place)).read_bytes()).hexdigest()
+    known_by = [node, os.path.realpath(str(place)), content]
+    assert mark_of(node, "json") == hashlib.sha256(json.dumps(known_by, sort_keys=True).encode()).hexdigest()
 
 
 def test_a_home_that_cannot_be_written_costs_the_question_only(

@@ -208,6 +208,30 @@ def test_one_that_is_not_whole_is_passed_over(tmp_path: Path, harm: str) -> None
     assert resume(context(tmp_path)) == {"epoch": 3}
 
 
+@pytest.mark.parametrize("older", [False, True])
+def test_one_that_was_altered_is_said_to_be_passed_over(
+    tmp_path: Path, current: Callable[..., TrialContext], older: bool
+) -> None:
+    store, mine = FunctionState(tmp_path), tmp_path / "mine"
+    mine.mkdir()
+    (mine / "model.pt").write_text("x")
+    store.write_folder(mine)
+    if older:
+        shutil.copytree(tmp_path / "state" / "000001", tmp_path / "state" / "000002")
+    current()
+    newest = tuner.resume()
+    (newest / "model.pt").write_text("longer")
+    again = current()
+    assert (tuner.resume() is None) is not older
+    (line,) = (tmp_path / "output.log").read_text().splitlines()
+    assert line == (
+        f"tuner.resume: {newest / 'model.pt'} was changed or removed after it was saved (copy what tuner.resume() "
+        "returns before you change it): this checkpoint is not used, "
+        + ("the run goes on from an older one" if older else "the run begins anew")
+    )
+    again.report(1.0, 1.0)
+
+
 def test_a_damaged_array_and_a_newer_version_are_told(tmp_path: Path) -> None:
     FunctionState(tmp_path).write_arrays({"x": np.ones(3)})
     (arrays,) = (tmp_path / "state").glob("*/state.safetensors")
@@ -241,6 +265,35 @@ def test_named_metrics_are_logged_once_beside_the_report(tmp_path: Path, current
     assert metrics_in(tmp_path)[1:] == [{"step": 500, "loss": None, "report/step": 0.5}]
     with pytest.raises(UserError, match=r"tuner.report\(..., loss='low'\): a metric must be one number"):
         tuner.report(0.75, 1.0, loss="low")  # type: ignore[arg-type]
+
+
+class Killed(Line):
+    """The process is killed before it has the answer to a report."""
+
+    def wait_for_verdict(self) -> Verdict:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_metrics_of_a_report_that_was_killed_are_logged_by_the_next_attempt_once(
+    tmp_path: Path, current: Callable[..., TrialContext], saved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It repeats the report, or makes it from the checkpoint that was saved with it."""
+    current()
+    tuner.report(0.25, 1.0, loss=4.0)
+    trial = current(Killed())
+    monkeypatch.setattr(trial, "log", lambda *_: None)  # the process is gone
+    with pytest.raises(KeyboardInterrupt):
+        tuner.report(0.5, 2.0, checkpoint={"epoch": 2} if saved else None, loss=3.0)
+    for attempt in range(2):
+        current()
+        assert tuner.resume() == ({"epoch": 2} if saved else None)
+        if not saved:
+            tuner.report(0.25, 1.0, loss=4.0)
+            tuner.report(0.5, 2.0, loss=3.0)
+        assert [(row["report/step"], row["loss"]) for row in metrics_in(tmp_path)] == [(0.25, 4.0), (0.5, 3.0)], attempt
+    tuner.report(0.75, 3.0, loss=2.0)
+    assert [row["loss"] for row in metrics_in(tmp_path)] == [4.0, 3.0, 2.0]
 
 
 def test_metrics_of_a_report_that_ends_the_run_are_kept(tmp_path: Path, current: Callable[..., TrialContext]) -> None:

@@ -38,8 +38,12 @@ class TensorBoardEvents(MetricReader):
                 number = _scalar_of(value)
                 if number is not None:
                     self.names.add(value.tag)
-                    if value.tag == self._metric:
+                    if value.tag == self.metric:
+                        self.has_values = True
                         yield float(event.step), number
+                elif value.tag == self.metric:
+                    self.names.add(value.tag)
+                    self.odd[value.tag] = f"something of the kind {value.WhichOneof('value')}"
 
 
 def check_tensorboard() -> None:
@@ -67,8 +71,9 @@ def _scalar_of(value: Any) -> float | None:
     return None
 
 
-def _records(content: bytes) -> tuple[list[bytes], int]:
+def _records(content: bytes, begin: int) -> tuple[list[bytes], int]:
     """The whole records of TFRecord; what is damaged ends the file, as nobody can tell where the next one begins."""
+    del begin
     found, at = [], 0
     while at + _HEAD <= len(content):
         (length,) = _LENGTH.unpack_from(content, at)

@@ -1,30 +1,30 @@
 """A run of a program: started, watched, and ended."""
 
 import os
-import shutil
 import signal
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from note_rl.errors import NoteRLError
 from tuner.errors import UserError
 from tuner.results.objective import STEP_TOLERANCE
-from tuner.runs.command.metric_files import MetricReader
+from tuner.runs.command.metric_files import MetricReader, Point
 from tuner.runs.command.metric_source import MetricSource, check_within
 from tuner.runs.command.score_grid import ScoreGrid
 from tuner.runs.command.script_arguments import CHECKPOINT, ScriptLine, check_command
+from tuner.runs.command.script_folder import ScriptFolder, newest_of
 from tuner.runs.command.script_process import ScriptProcess, wait_a_moment
 from tuner.runs.function_state import folder_of
-from tuner.support.plain_text import MAX_REASON, plain
+from tuner.support.plain_text import MAX_REASON, one_line, plain
 from tuner.trial.context import current_trial
 from tuner.trial.launch import SILENCE_VARIABLE
 from tuner.trial.reporter import Reporter
 
-SCRIPT_FOLDER = "script"
-"""The working directory of the program, in the folder of the run."""
-
 _SILENCE_SHARE = 0.9  # of the time after which the controller would end the run, without naming the metric
+_MOST_CHECKPOINTS = 2  # that are tried, before a program begins anew
 _OUT_OF_MEMORY = (
     "MemoryError",
     "OutOfMemoryError",
@@ -35,7 +35,13 @@ _OUT_OF_MEMORY = (
 
 
 class ScriptError(NoteRLError):
-    """A program ended with an exit status other than 0."""
+    """A program ended with an exit status other than 0.
+
+    Attributes:
+        may_be_its_checkpoint: Whether a checkpoint that is not whole may be why: nobody has ended it from outside.
+    """
+
+    may_be_its_checkpoint = False
 
 
 class Script:
@@ -106,45 +112,67 @@ class Script:
         trial = current_trial()
         if trial is None:
             raise UserError("agent=command runs by tuner train or tuner tune only")
-        folder = folder_of(trial)
-        work = (folder / SCRIPT_FOLDER).absolute()
-        extra = self._way_on(work, seed)
-        if extra is None:
-            shutil.rmtree(work, ignore_errors=True)  # of an attempt that cannot be gone on with
-        work.mkdir(parents=True, exist_ok=True)
-        here = Path.cwd()
-        words = [*self._line.filled(self._values(seed, work), here), *(extra or ())]
-        reader = self._source.reader(work, folder)
-        reader.poll()  # what an earlier attempt wrote
-        trial.note(f"started: {' '.join(words)}")
-        script = ScriptProcess(words, work, folder, _environment(here))
+        if _is_done(trial):
+            return
+        folder = ScriptFolder(folder_of(trial))
+        watch = self._watch(folder, trial)
+        ways = self._ways_on(folder.path, seed)
+        if ways:
+            folder.restore(watch.reader, watch.grid)
+            watch.take_in()  # what an earlier attempt wrote behind its last report
+        for way in ways:
+            watch.go_on()
+            before = watch.grid.num_values
+            try:
+                return self._run(seed, way, watch)
+            except ScriptError as error:
+                if watch.grid.num_values > before or not error.may_be_its_checkpoint:
+                    raise
+                trial.note(f"it did not go on with {' '.join(way)}: {one_line(str(error))}")
+                trial.alive(watch.grid.reached)  # another start takes its time
+        watch = self._watch(folder, trial)
+        watch.begin_anew(keep=bool(ways))
         try:
-            self._follow(script, reader, trial)
-        finally:
-            script.end()
+            self._run(seed, [], watch)
+        except ScriptError:
+            folder.take_back()  # unless a value came: it was not the checkpoint's fault
+            raise
+
+    def _watch(self, folder: ScriptFolder, trial: Reporter) -> "_Watch":
+        reader = self._source.reader(folder.path, folder.path.parent)
+        return _Watch(folder, reader, ScoreGrid(self._steps, self._points, self._window), trial)
+
+    def _ways_on(self, work: Path, seed: int) -> list[list[str]]:
+        """What is put behind the command so that it goes on: from the newest checkpoint, or from the one before."""
+        if self._resume is None or not work.is_dir():
+            return []
+        values = self._values(seed, work)
+        if not self._checkpoint:
+            return [self._resume.filled(values, Path.cwd())]
+        found = newest_of(work, self._checkpoint, _MOST_CHECKPOINTS)
+        return [self._resume.filled({**values, CHECKPOINT: path}, Path.cwd()) for path in found]
 
     def _values(self, seed: int, work: Path) -> dict[str, object]:
         return {**self._parameters, "seed": seed, "steps": self._steps, "folder": work}
 
-    def _way_on(self, work: Path, seed: int) -> list[str] | None:
-        """What is put behind the command so that it goes on; None: it begins anew."""
-        if self._resume is None or not work.is_dir():
-            return None
-        values = self._values(seed, work)
-        if self._checkpoint:
-            found = [path for path in work.glob(f"**/{self._checkpoint}") if path.exists()]
-            if not found:
-                return None
-            values[CHECKPOINT] = max(found, key=lambda path: path.stat().st_mtime)
-        return self._resume.filled(values, Path.cwd())
+    def _run(self, seed: int, way: list[str], watch: "_Watch") -> None:
+        here, work = Path.cwd(), watch.folder.path
+        words = [*self._line.filled(self._values(seed, work), here), *way]
+        watch.trial.note(f"started: {' '.join(words)}")
+        script = ScriptProcess(words, work, work.parent, _environment(here))
+        try:
+            self._follow(script, watch)
+        finally:
+            script.end()
 
-    def _follow(self, script: ScriptProcess, reader: MetricReader, trial: Reporter) -> None:
-        grid = ScoreGrid(self._steps, self._points, self._window)
+    def _follow(self, script: ScriptProcess, watch: "_Watch") -> None:
+        grid, trial = watch.grid, watch.trial
         began = time.monotonic()
         patience = _SILENCE_SHARE * float(os.environ.get(SILENCE_VARIABLE, "inf"))
         while True:
             status = script.status  # before the files are read: nothing comes behind that
-            if _take_in(reader, grid, trial):
+            if watch.take_in():
+                watch.folder.settle()
                 trial.alive(grid.reached)
             else:
                 trial.check()
@@ -152,31 +180,69 @@ class Script:
                 break
             if not grid.num_values and time.monotonic() - began > patience:
                 limit = f"executor.limits.silence_s={patience / _SILENCE_SHARE:g} s"
-                instead = self._source.found_instead(reader)
+                instead = self._source.found_instead(watch.reader)
                 raise UserError(f"{self._source} did not appear within {limit}: {instead}")
             script.wait(wait_a_moment(began))
         if status != 0:
             raise _failure(status, script.tail())
         if not grid.num_values:
             printed = "" if script.tail() else "; it printed nothing"
-            instead = self._source.found_instead(reader)
+            instead = self._source.found_instead(watch.reader)
             raise UserError(
                 f"the command ended with exit status 0, but {self._source} never appeared: {instead}{printed}"
             )
         if grid.reached < 1.0 - 1.0 / self._points - STEP_TOLERANCE:
             last = f"{grid.reached * self._steps:,.0f} of {self._steps:,}"
             trial.ends(f"the command ended at step {last}: its last score counts for the rest", grid.reached)
-        for at, score in grid.finish():
+        _report(grid.finish(), trial)
+
+
+@dataclass(frozen=True)
+class _Watch:
+    """What is known of a program."""
+
+    folder: ScriptFolder
+    reader: MetricReader
+    grid: ScoreGrid
+    trial: Reporter
+
+    def take_in(self) -> int:
+        """Reports what has come; returns how many values that were."""
+        before = self.grid.num_values
+        _report(self.grid.take(self.reader.poll()), self.trial)
+        return self.grid.num_values - before
+
+    def go_on(self) -> None:
+        """Before a program is started that may give values again."""
+        self.reader.skip_rest()
+        self.grid.begin_attempt()
+        self.folder.save(self.reader, self.grid)
+
+    def begin_anew(self, keep: bool) -> None:
+        """Before a program is started in an empty folder."""
+        self.reader.skip_earlier()
+        self.folder.empty(self.reader, self.grid, keep)
+
+
+def _report(points: Sequence[Point], trial: Reporter) -> None:
+    """Reports scores, but not those of points that an earlier attempt has reported."""
+    for at, score in points:
+        if at > max((step for step, _ in trial.reported), default=0.0) + STEP_TOLERANCE:
             trial.report(at, score)
 
 
-def _take_in(reader: MetricReader, grid: ScoreGrid, trial: Reporter) -> int:
-    """Reports what has come; returns how many values that were."""
-    found = reader.poll()
-    for step, value in found:
-        for at, score in grid.add(step, value):
-            trial.report(at, score)
-    return len(found)
+def _is_done(trial: Reporter) -> bool:
+    """Whether an earlier attempt has reported all points.
+
+    The last one that it has reported is reported again: the answer may have reached no attempt.
+    """
+    step, value = max(trial.reported, default=(0.0, 0.0))
+    if step >= 1.0 - STEP_TOLERANCE:
+        trial.note("all points were reported before: the command is not started again")
+        return True
+    if step:
+        trial.report(step, value)
+    return False
 
 
 def _failure(status: int, last_lines: str) -> Exception:
@@ -190,8 +256,12 @@ def _failure(status: int, last_lines: str) -> Exception:
     *before, last = last_lines.splitlines() or [""]
     text = f"the command {how}; " + (f"its last line: {last}" if last else "it printed nothing")
     text += "".join(f"\n  {line}" for line in ("before it:", *before)) if before else ""
-    kind = MemoryError if any(sign in last_lines for sign in _OUT_OF_MEMORY) else ScriptError
-    return kind(plain(text, MAX_REASON))
+    text = plain(text, MAX_REASON)
+    if any(sign in last_lines for sign in _OUT_OF_MEMORY):
+        return MemoryError(text)
+    error = ScriptError(text)
+    error.may_be_its_checkpoint = -status not in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    return error
 
 
 def _environment(here: Path) -> dict[str, str]:

@@ -1,52 +1,144 @@
 """Values of a metric, read from what a program writes while it writes it."""
 
+import contextlib
 import csv
+import hashlib
+import io
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from tuner.errors import UserError
+from tuner.support.plain_text import MAX_NAME, one_line
 from tuner.support.text_files import parse_json
 
 Point: TypeAlias = tuple[float, float]
 """A step on the program's own axis, and the value of the metric there."""
 
+PROGRESS_FILE = ".tuner-progress.json"
+"""What an attempt goes on from; it lies among the files of the program, and is none of them."""
+
 _MOST_NAMES = 1000
+_PRINT_BYTES = 256
+_BEGIN_OF_DOCUMENT = re.compile(rb'\s*(\[\s*([{\]].*)?|\{\s*(["}].*)?)')
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Values that are new in a file.
+
+    Attributes:
+        file: Its name.
+        anew: Whether it was written anew, so that values that it has given before come again.
+        points: The values with their steps.
+    """
+
+    file: str
+    anew: bool
+    points: list[Point]
 
 
 class GrowingFile:
-    """The new whole lines of a file that grows; one that became shorter was written anew."""
+    """The new whole pieces of a file that grows.
+
+    It was written anew if it became shorter, if another file took its place, or if its beginning or what stood before
+    the place that was read to is different. Then it is read from its beginning.
+
+    Attributes:
+        began_anew: Whether the last call found that.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
+        self._print = ""
+        self._inode: int | None = None
         self.began_anew = False
 
-    def lines(self) -> list[str]:
-        """What has come since the last call."""
-        return [line.decode(errors="replace") for line in self.pieces(_whole_lines)]
+    def pieces(self, split: Callable[[bytes, int], tuple[list[bytes], int]]) -> list[bytes]:
+        """The whole pieces that have come, by a function that gives them and how many bytes they took.
 
-    def pieces(self, split: Callable[[bytes], tuple[list[bytes], int]]) -> list[bytes]:
-        """The whole pieces that have come, by a function that gives them and how many bytes they took."""
+        Args:
+            split: Gets what has come, and where in the file that begins.
+        """
         try:
             with self._path.open("rb") as file:
-                size = file.seek(0, 2)
-                self.began_anew = size < self._offset
+                self.began_anew = self._offset > 0 and self._is_another(file)
                 self._offset = 0 if self.began_anew else self._offset
                 file.seek(self._offset)
-                found, taken = split(file.read())
+                found, taken = split(file.read(), self._offset)
+                if taken or self.began_anew or self._inode is None:
+                    self._note(file, self._offset + taken)
         except FileNotFoundError:
+            self.began_anew = False
             return []
-        self._offset += taken
         return found
 
+    @property
+    def position(self) -> dict[str, Any]:
+        """Up to where it was read, for `go_to`."""
+        return {"offset": self._offset, "print": self._print}
 
-def _whole_lines(content: bytes) -> tuple[list[bytes], int]:
+    def go_to(self, position: Mapping[str, Any]) -> None:
+        """Goes on from where another reader had stopped.
+
+        Raises:
+            ValueError, TypeError, KeyError: That is no position.
+        """
+        self._offset, self._print = max(int(position["offset"]), 0), str(position["print"])
+
+    def skip_rest(self) -> None:
+        """Leaves out a last piece that is not whole: what is added from now on is another one."""
+        if self._offset:
+            self.skip_all()
+
+    def skip_all(self) -> None:
+        """Leaves out what is there."""
+        with contextlib.suppress(FileNotFoundError), self._path.open("rb") as file:
+            self._note(file, file.seek(0, os.SEEK_END))
+
+    def _is_another(self, file: io.BufferedReader) -> bool:
+        about = os.fstat(file.fileno())
+        if about.st_size < self._offset or self._inode not in (None, about.st_ino):
+            return True
+        return self._print_of(file, self._offset) != self._print
+
+    def _note(self, file: io.BufferedReader, offset: int) -> None:
+        self._offset, self._inode = offset, os.fstat(file.fileno()).st_ino
+        self._print = self._print_of(file, offset)
+
+    @staticmethod
+    def _print_of(file: io.BufferedReader, offset: int) -> str:
+        """A digest of its beginning, and of what stands before a place."""
+        file.seek(0)
+        seen = file.read(min(offset, _PRINT_BYTES))
+        file.seek(max(offset - _PRINT_BYTES, 0))
+        seen += file.read(min(offset, _PRINT_BYTES))
+        return hashlib.blake2b(seen, digest_size=16).hexdigest()
+
+
+def whole_lines(content: bytes, at: int) -> tuple[list[bytes], int]:
+    """The lines that have an end, and their bytes."""
+    del at
     end = content.rfind(b"\n") + 1
     return content[:end].splitlines(), end
+
+
+def json_texts(content: bytes, at: int) -> tuple[list[bytes], int]:
+    """The lines, also a last one without an end if it is whole; or all, of a file that is one text in several lines."""
+    lines, end = whole_lines(content, at)
+    if at == 0 and lines and _BEGIN_OF_DOCUMENT.fullmatch(lines[0].rstrip()) and not _is_json(lines[0]):
+        if _is_json(content):
+            return [content], len(content)
+        if sum(map(_is_json, lines[1:])) < 2:
+            return [], 0  # it is being written
+    rest = content[end:]
+    return ([*lines, rest], len(content)) if rest.rstrip()[-1:] in (b"}", b"]") and _is_json(rest) else (lines, end)
 
 
 class MetricReader:
@@ -59,7 +151,10 @@ class MetricReader:
         step: The name of the step axis.
 
     Attributes:
+        metric, step: Their names in a row.
         names: What else was found, for messages.
+        odd: What stood in the place of a number, by name, for messages.
+        has_values: Whether the metric was a number somewhere, with or without a step.
     """
 
     default_files = "*"
@@ -67,28 +162,64 @@ class MetricReader:
 
     def __init__(self, folder: Path, files: str, metric: str, step: str | None) -> None:
         self._folder, self._files = folder, files or self.default_files
-        self._metric, self._step = metric, step
-        self._open: dict[Path, Any] = {}
+        self.metric, self.step = metric, step
+        self._open: dict[Path, GrowingFile] = {}
+        self._positions: Mapping[str, Any] = {}
         self.names: set[str] = set()
+        self.odd: dict[str, str] = {}
+        self.has_values = False
 
     @property
     def num_files(self) -> int:
         """How many files there were."""
         return len(self._open)
 
-    def poll(self) -> list[Point]:
+    def poll(self) -> list[Batch]:
         """What has come since the last call, in order of the files' names."""
-        found: list[Point] = []
+        batches = []
         for path in self._paths():
-            if path not in self._open:
-                self._open[path] = self._opened(path)
-            found += self._points(self._open[path])
-        return found
+            name = path.relative_to(self._folder).as_posix()
+            is_unsure = path not in self._open and not self._begin(path, name)
+            file = self._open[path]
+            points = list(self._points(file))
+            if points or file.began_anew:
+                batches.append(Batch(name, file.began_anew or is_unsure, points))
+        return batches
+
+    @property
+    def positions(self) -> dict[str, Any]:
+        """Up to where each file was read, for `go_to`."""
+        return {path.relative_to(self._folder).as_posix(): file.position for path, file in self._open.items()}
+
+    def go_to(self, positions: Mapping[str, Any]) -> None:
+        """Goes on from where the reader of an earlier attempt had stopped. To be called before the first `poll`."""
+        self._positions = positions
+
+    def skip_rest(self) -> None:
+        """Leaves out what a killed program has left half-written at the ends of its files."""
+        for file in self._open.values():
+            file.skip_rest()
+
+    def skip_earlier(self) -> None:
+        """Leaves out what is there before a program begins anew, in an empty folder."""
+
+    def _begin(self, path: Path, name: str) -> bool:
+        """Opens a file; returns False if it was read before, and where to go on is not known."""
+        self._open[path] = self._opened(path)
+        if name not in self._positions:
+            return True
+        try:
+            self._open[path].go_to(self._positions[name])
+        except (ValueError, TypeError, KeyError):
+            self._open[path] = self._opened(path)
+            return False
+        return True
 
     def _paths(self) -> Iterable[Path]:
-        return sorted(path for path in self._folder.glob(f"**/{self._files}") if path.is_file())
+        found = self._folder.glob(f"**/{self._files}")
+        return sorted(path for path in found if path.name != PROGRESS_FILE and path.is_file())
 
-    def _opened(self, path: Path) -> Any:
+    def _opened(self, path: Path) -> GrowingFile:
         return GrowingFile(path)
 
     def _points(self, file: Any) -> Iterator[Point]:
@@ -98,25 +229,45 @@ class MetricReader:
         """The point that a row of named values makes; none if one of the two is not in it."""
         if len(self.names) < _MOST_NAMES:
             self.names.update(map(str, row))
-        value = number_in(row.get(self._metric))
-        step = number_in(row.get(self._step)) if self._step is not None else None
+        value = self._number(row, self.metric)
+        self.has_values = self.has_values or value is not None
+        step = self._number(row, self.step) if self.step is not None else None
         if value is not None and step is not None and math.isfinite(step):
             yield step, value
 
+    def _number(self, row: Mapping[str, Any], name: str) -> float | None:
+        number = number_in(row.get(name))
+        if number is None and name in row:
+            self.odd[name] = one_line(json.dumps(row[name], ensure_ascii=False, default=str), MAX_NAME)
+        return number
+
 
 class JsonLines(MetricReader):
-    """A file with an object of JSON in each line; a dot in a name leads into an inner one."""
+    """A file with an object of JSON in each line; a dot in a name leads into an inner one.
+
+    Also one list of such objects, and an object of columns, which programs write anew each time.
+    """
 
     default_files = "*.jsonl"
 
     def _points(self, file: GrowingFile) -> Iterator[Point]:
-        for line in file.lines():
+        for text in file.pieces(json_texts):
             try:
-                row = parse_json(line)
+                content = parse_json(text)
             except ValueError:
                 continue
-            if isinstance(row, dict):
-                yield from self._point({**_flat(row), **row})
+            for row in content if isinstance(content, list) else [content]:
+                if isinstance(row, dict):
+                    yield from self._points_in({**_flat(row), **row})
+
+    def _points_in(self, row: Mapping[str, Any]) -> Iterator[Point]:
+        names = (self.metric, str(self.step))
+        columns = [row.get(name) for name in names]
+        if all(isinstance(column, list) for column in columns):
+            for values in zip(*columns, strict=False):
+                yield from self._point(dict(zip(names, values, strict=True)))
+        else:
+            yield from self._point(row)
 
 
 class CsvTable(MetricReader):
@@ -124,19 +275,44 @@ class CsvTable(MetricReader):
 
     default_files = "*.csv"
 
-    def _opened(self, path: Path) -> Any:
-        return [GrowingFile(path), None]
+    def _opened(self, path: Path) -> GrowingFile:
+        return _CsvFile(path)
 
-    def _points(self, file: list[Any]) -> Iterator[Point]:
-        lines = file[0].lines()
-        if file[0].began_anew:
-            file[1] = None
+    def _points(self, file: "_CsvFile") -> Iterator[Point]:
+        lines = [line.decode(errors="replace") for line in file.pieces(whole_lines)]
+        if file.began_anew:
+            file.columns = []
         for row in csv.reader(lines):
-            if file[1] is None:
+            cells = [cell.strip() for cell in row]
+            if self.metric in cells and self.step in cells:  # also of a program that goes on in the same file
+                file.columns = cells
+            elif not file.columns:
                 if len(row) > 1 and not row[0].startswith("#"):  # Monitor of SB3 writes a comment before
-                    file[1] = [name.strip() for name in row]
+                    file.columns = cells
             else:
-                yield from self._point(dict(zip(file[1], row, strict=False)))
+                yield from self._point(dict(zip(file.columns, row, strict=False)))
+
+
+class _CsvFile(GrowingFile):
+    """A table.
+
+    Attributes:
+        columns: Their names.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.columns: list[str] = []
+
+    @property
+    def position(self) -> dict[str, Any]:
+        """Up to where it was read, and the names of its columns."""
+        return {**super().position, "columns": self.columns}
+
+    def go_to(self, position: Mapping[str, Any]) -> None:
+        """Goes on from where another reader had stopped."""
+        super().go_to(position)
+        self.columns = [str(name) for name in position["columns"]]
 
 
 class OutputPattern(MetricReader):
@@ -152,9 +328,15 @@ class OutputPattern(MetricReader):
     def _paths(self) -> Iterable[Path]:
         return [self._output] if self._output.exists() else []
 
+    def skip_earlier(self) -> None:
+        """Leaves out what earlier attempts have printed, which the program's folder does not hold."""
+        for path in self._paths():
+            self._open[path] = self._opened(path)
+            self._open[path].skip_all()
+
     def _points(self, file: GrowingFile) -> Iterator[Point]:
-        for line in file.lines():
-            for match in self._pattern.finditer(line):
+        for line in file.pieces(whole_lines):
+            for match in self._pattern.finditer(line.decode(errors="replace")):
                 groups = match.groupdict()
                 yield from self._point({name: (text or "").replace(",", "") for name, text in groups.items()})
 
@@ -205,3 +387,11 @@ def decoded_json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def _is_json(text: bytes) -> bool:
+    """Whether it is an object or a list of JSON."""
+    try:
+        return isinstance(parse_json(text), dict | list)
+    except ValueError:
+        return False

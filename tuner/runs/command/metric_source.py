@@ -78,17 +78,26 @@ class MetricSource:
 
     def found_instead(self, reader: MetricReader) -> str:
         """What was read, and found in the metric's place."""
+        if reader.metric in reader.names:
+            return self._without_a_number(reader)
         if self.read == _OUTPUT:
             return f"no line of {OUTPUT} matches"
         files = self.files or reader.default_files
         if not reader.num_files:
             return f"the command has written no file {files} in its working directory (agent.read, agent.files)"
         names = sorted(reader.names)
-        if self.metric in names:
-            return f"its rows have no {self.step} beside it (agent.step)"
         listed = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
         found = f"{reader.num_files} files" if reader.num_files > 1 else "1 file"
         return f"{found} {files} with {listed or 'nothing in it'}{did_you_mean(self.metric, names)}"
+
+    def _without_a_number(self, reader: MetricReader) -> str:
+        """What is wrong with a metric that is there."""
+        if not reader.has_values:
+            place = f"lines of {OUTPUT} match, but the group value" if self.read == _OUTPUT else "it is there, but"
+            return f"{place} holds no number: {reader.odd.get(reader.metric, '')}"
+        if reader.step is not None and reader.step in reader.odd:
+            return f"the {reader.step} beside it is no number: {reader.odd[reader.step]}"
+        return f"its rows have no {reader.step} beside it (agent.step)"
 
 
 def check_within(name: str, files: str) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tuner.support.text_files import open_to_append
 from tuner.trial import orphans, system
 
 OUTPUT, ERRORS = "script-output.log", "script-errors.log"
@@ -27,9 +28,10 @@ class ScriptProcess:
     """
 
     def __init__(self, words: Sequence[str], cwd: Path, logs: Path, environment: Mapping[str, str]) -> None:
-        self.output, self._errors = logs / OUTPUT, logs / ERRORS
+        self._logs = (logs / ERRORS, logs / OUTPUT)
         self._known: dict[int, str] = {}  # processes that it has started, by the time of their start
-        with self.output.open("wb") as output, self._errors.open("wb") as errors:
+        with open_to_append(logs / OUTPUT) as output, open_to_append(logs / ERRORS) as errors:
+            self._begins = [file.seek(0, os.SEEK_END) for file in (errors, output)]  # behind what earlier ones printed
             self._process = subprocess.Popen(
                 list(words),
                 cwd=cwd,
@@ -43,39 +45,48 @@ class ScriptProcess:
 
     @property
     def status(self) -> int | None:
-        """Its exit status, minus the number of the signal that ended it; None while it runs."""
-        return self._process.poll()
+        """Its exit status, minus the number of the signal that ended it; None while it runs.
+
+        When it has ended, so has its group: from then on the number of that may be another's.
+        """
+        if self._process.returncode is None:
+            self._process.returncode = system.reap(self._process.pid)
+        return self._process.returncode
 
     def wait(self, seconds: float) -> None:
         """Waits for its end, or so long."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(seconds)
+        deadline = time.monotonic() + seconds
+        while self.status is None and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(left, _POLL_S))
 
     def end(self) -> None:
         """Ends it with all that descends from it: SIGTERM to its group, some seconds, SIGKILL to what is left."""
-        self._look_around()
         if self.status is None:
+            self._look_around()
             self._signal(signal.SIGTERM)
             self.wait(_GRACE_S)
+        if self.status is None:
             self._look_around()
-        self._signal(signal.SIGKILL)
+            self._signal(signal.SIGKILL)
         for pid, started in self._known.items():
             if system.start_time(pid) == started:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
-        self._process.wait()
+        while self.status is None:
+            time.sleep(_POLL_S)
 
     def tail(self, num_lines: int = 5) -> str:
         """The last lines that it wrote to stderr, or where there are none, to stdout."""
-        for path in (self._errors, self.output):
+        for path, begin in zip(self._logs, self._begins, strict=True):
             with path.open("rb") as file:
-                file.seek(max(path.stat().st_size - _TAIL_BYTES, 0))
+                file.seek(max(path.stat().st_size - _TAIL_BYTES, begin))
                 lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
             if lines:
                 return "\n".join(lines[-num_lines:])
         return ""
 
     def _signal(self, number: signal.Signals) -> None:
+        """To its group, which has this number as long as the process is not collected."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 

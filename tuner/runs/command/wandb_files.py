@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import UserError
-from tuner.runs.command.metric_files import MetricReader, Point, decoded_json
+from tuner.runs.command.metric_files import GrowingFile, MetricReader, Point, decoded_json
 
 _FILE_HEAD = 7  # :W&B, a number and the version
 _BLOCK = 32768
@@ -36,11 +36,8 @@ class WandbHistory(MetricReader):
         except ImportError as error:
             raise UserError("agent.read=wandb needs wandb, which is not installed: pip install wandb") from error
 
-    def _opened(self, path: Path) -> Any:
-        return _Log(path)
-
-    def _points(self, file: "_Log") -> Iterator[Point]:
-        for content in file.records():
+    def _points(self, file: GrowingFile) -> Iterator[Point]:
+        for content in file.pieces(_records):
             record = self._record.FromString(content)
             if record.WhichOneof("record_type") != "history":
                 continue
@@ -50,30 +47,23 @@ class WandbHistory(MetricReader):
             yield from self._point(row)
 
 
-class _Log:
-    """The new whole records of a file that grows."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = _FILE_HEAD
-
-    def records(self) -> list[bytes]:
-        """What has come since the last call."""
-        content = self._path.read_bytes()
-        found, parts, at = [], b"", self._offset
-        while True:
-            left = _BLOCK - at % _BLOCK
-            if left < _PIECE.size:  # the rest of a block that no piece fits in
-                at += left
-                left = _BLOCK
-            if at + _PIECE.size > len(content):
-                break
-            _, length, kind = _PIECE.unpack_from(content, at)
-            begin, at = at + _PIECE.size, at + _PIECE.size + length
-            if kind == 0 or at > len(content):
-                break
-            parts = content[begin:at] if kind in (_FULL, _FIRST) else parts + content[begin:at]
-            if kind in (_FULL, _LAST):
-                found.append(parts)
-                self._offset = at
-        return found
+def _records(content: bytes, begin: int) -> tuple[list[bytes], int]:
+    """The whole records behind a place in the file."""
+    found, parts, taken = [], b"", 0
+    at = max(begin, _FILE_HEAD)
+    while True:
+        left = _BLOCK - at % _BLOCK
+        if left < _PIECE.size:  # the rest of a block that no piece fits in
+            at += left
+        if at + _PIECE.size > begin + len(content):
+            break
+        _, length, kind = _PIECE.unpack_from(content, at - begin)
+        start, at = at + _PIECE.size, at + _PIECE.size + length
+        if kind == 0 or at > begin + len(content):
+            break
+        piece = content[start - begin : at - begin]
+        parts = piece if kind in (_FULL, _FIRST) else parts + piece
+        if kind in (_FULL, _LAST):
+            found.append(parts)
+            taken = at - begin
+    return found, taken

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.tuner.runs.command.polled import polled
 from tuner.errors import UserError
 from tuner.runs.command import event_files
 from tuner.runs.command.event_files import TensorBoardEvents
@@ -34,9 +35,9 @@ def test_scalars_are_read_as_they_come(tmp_path: Path) -> None:
     rows = record(5, tag="charts/ret", simple_value=1.5) + record(6, tag="loss", simple_value=9.0)
     later = record(7, tag="charts/ret", simple_value=2.5)
     path.write_bytes(rows + later[:-3])
-    assert reader.poll() == [(5.0, 1.5)]
+    assert polled(reader) == [(5.0, 1.5)]
     path.write_bytes(rows + later)
-    assert reader.poll() == [(7.0, 2.5)]
+    assert polled(reader) == [(7.0, 2.5)]
     assert reader.names == {"charts/ret", "loss"}
 
 
@@ -55,13 +56,13 @@ def test_tensors_of_one_number_are_scalars_too(tmp_path: Path) -> None:
         )
     )
     (tmp_path / "events.out.tfevents.2").write_bytes(content)
-    assert TensorBoardEvents(tmp_path, "", "x", None).poll() == [(0.0, 0.5), (1.0, 1.5), (2.0, 2.5), (3.0, 3.0)]
+    assert polled(TensorBoardEvents(tmp_path, "", "x", None)) == [(0.0, 0.5), (1.0, 1.5), (2.0, 2.5), (3.0, 3.0)]
 
 
 def test_what_is_damaged_ends_the_file(tmp_path: Path) -> None:
     path = tmp_path / "events.out.tfevents.2"
     path.write_bytes(record(1, tag="x", simple_value=1.0) + b"\xff" * 64)
-    assert TensorBoardEvents(tmp_path, "", "x", None).poll() == [(1.0, 1.0)]
+    assert polled(TensorBoardEvents(tmp_path, "", "x", None)) == [(1.0, 1.0)]
 
 
 def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

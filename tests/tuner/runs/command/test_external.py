@@ -15,7 +15,7 @@ from tuner.runs.command.external import Script, ScriptError
 from tuner.runs.functions import run_function
 from tuner.trial import system
 from tuner.trial.launch import SILENCE_VARIABLE
-from tuner.trial.messages import TrialInterrupted
+from tuner.trial.messages import Outcome, TrialInterrupted
 
 SCRIPT = """
 import json, os, sys, time
@@ -91,6 +91,14 @@ def test_one_that_ends_early_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyP
             "print('hello')",
             {"read": "output", "metric": "", "step": None, "pattern": r"(?P<step>\d+) (?P<value>\d+)"},
             "never appeared: no line of script-output.log matches",
+        ),
+        ("log(1, 'high')", {}, 'never appeared: it is there, but holds no number: "high"'),
+        ("log(1, None)", {}, "it is there, but holds no number: null"),
+        ("log('early', 1.0)", {}, 'the step beside it is no number: "early"'),
+        (
+            "print('1 n/a')",
+            {"read": "output", "metric": "", "step": None, "pattern": r"(?P<step>\d+) (?P<value>\S+)"},
+            'lines of script-output.log match, but the group value holds no number: "n/a"',
         ),
     ],
 )
@@ -200,6 +208,174 @@ def test_without_one_it_begins_anew_in_an_empty_folder(tmp_path: Path) -> None:
         run(tmp_path, GOES_ON, reporter)
     assert not (tmp_path / "run" / "script" / "old").exists()
     assert len((tmp_path / "run" / "script" / "log.jsonl").read_text().splitlines()) == 2
+
+
+CHECKPOINTS = {"resume_flag": "--resume {checkpoint}", "checkpoint": "*.ckpt"}
+KILLED = TrialInterrupted(Outcome.STOPPED, "killed")
+
+
+class Killed(Reporter):
+    """The controller's process and this one are killed while a point is reported: nobody has it."""
+
+    def __init__(self, at: float) -> None:
+        super().__init__()
+        self.at = at
+
+    def report(self, step: float, value: float, seconds: float | None = None) -> None:
+        if step == self.at:
+            raise KILLED
+        super().report(step, value, seconds)
+
+    def next_attempt(self) -> "Killed":
+        """With what was reported."""
+        self.at = 2.0
+        return self
+
+
+@pytest.mark.parametrize("read", ["jsonl", "output"])
+def test_what_was_written_behind_the_last_report_is_taken_up(tmp_path: Path, read: str) -> None:
+    """Its checkpoint is behind that, so that the program does not give these values again."""
+    body = """
+begin = int(open(sys.argv[-1]).read()) if "--resume" in sys.argv else 0
+for step in range(begin + 10, steps + 1, 10):
+    log(step, step)
+    print(f"at {step}: {step}", flush=True)
+    open("model.ckpt", "w").write(str(step))
+    if step == 70 and not begin:
+        time.sleep(0.3)
+        os.kill(os.getpid(), 15)
+"""
+    settings: dict[str, Any] = dict(CHECKPOINTS)
+    if read == "output":
+        settings |= {"read": read, "metric": "", "step": None, "pattern": r"at (?P<step>\d+): (?P<value>\S+)"}
+    reporter = Killed(at=0.5)
+    with pytest.raises((TrialInterrupted, ScriptError)):
+        run(tmp_path, body, reporter, **settings)
+    assert reporter.reported == [(0.25, 15.0)]
+    (tmp_path / "run" / "script" / "model.ckpt").write_text("70")  # the program had got there before it was killed
+    lines = "".join(f'{{"step": {step}, "ret": {step}}}\n' for step in range(10, 71, 10))
+    (tmp_path / "run" / "script" / "log.jsonl").write_text(lines + '{"step": 75, "r')
+    printed = "".join(f"at {step}: {step}\n" for step in range(10, 71, 10))
+    (tmp_path / "run" / "script-output.log").write_text(printed + "at 75: 7")
+    run(tmp_path, body, reporter.next_attempt(), **settings)
+    assert reporter.reported == [(0.25, 15.0), (0.5, 40.0), (0.75, 65.0), (1.0, 90.0)]
+
+
+def test_one_that_had_finished_before_the_kill_keeps_its_points(tmp_path: Path) -> None:
+    body = """
+if "--resume" not in sys.argv:
+    open("model.ckpt", "w").write("x")
+    out.write("".join(json.dumps({"step": step, "ret": step}) + "\\n" for step in range(10, steps, 10)))
+"""
+    reporter = Killed(at=0.5)
+    with pytest.raises(TrialInterrupted):
+        run(tmp_path, body, reporter, **CHECKPOINTS)
+    run(tmp_path, body, reporter.next_attempt(), **CHECKPOINTS)
+    assert reporter.reported == [(0.25, 15.0), (0.5, 40.0), (0.75, 65.0), (1.0, 85.0)]
+
+
+def test_a_run_whose_points_are_all_reported_starts_nothing(tmp_path: Path) -> None:
+    reporter = Reporter()
+    reporter.reported = [(0.25, 1.0), (0.5, 2.0), (0.75, 3.0), (1.0, 4.0)]
+    run(tmp_path, "open('begun', 'w')", reporter)
+    assert not (tmp_path / "run" / "script").exists()
+
+
+def test_points_of_an_attempt_that_begins_anew_do_not_count(tmp_path: Path) -> None:
+    """It has no checkpoint, so that its folder is emptied; the log of what it prints is kept, and is not read again."""
+    pattern = r"at (?P<step>\d+): (?P<value>\S+)"
+    body = """
+first = not os.path.exists(sys.argv[0] + ".begun")
+open(sys.argv[0] + ".begun", "w")
+for step in (10, 20) if first else (30, 100):
+    print(f"at {step}: {1000 if first else step}", flush=True)
+sys.exit(first)
+"""
+    settings = {**CHECKPOINTS, "read": "output", "metric": "", "step": None, "pattern": pattern}
+    reporter = Reporter()
+    with pytest.raises(ScriptError):
+        run(tmp_path, body, reporter, **settings)
+    run(tmp_path, body, reporter, **settings)
+    assert reporter.reported == [(0.25, 30.0), (0.5, 30.0), (0.75, 100.0), (1.0, 100.0)]
+    assert (tmp_path / "run" / "script-output.log").read_text().startswith("at 10: 1000\nat 20: 1000\nat 30: 30")
+
+
+GOES_ON_FROM = """
+import glob
+number = int(sys.argv[-1].partition("ckpt-")[2] or -1) if "--resume" in sys.argv else 0
+open(sys.argv[0] + ".starts", "a").write(f"{number}\\n")
+if number:
+    assert open(sys.argv[-1]).read() == "whole", "checkpoint is damaged"
+for step in range(number + 25, steps + 1, 25):
+    log(step, step)
+    open(f"ckpt-{step}", "w").write("whole")
+    if step == 75 and not number:
+        sys.exit(1)
+"""
+
+
+def starts(tmp_path: Path) -> list[int]:
+    return [int(line) for line in (tmp_path / "script.py.starts").read_text().split()]
+
+
+@pytest.mark.parametrize(
+    ("damaged", "begins"), [([], [75]), ([75], [75, 50]), ([75, 50], [75, 50, 0]), ([75, 50, 25], [75, 50, 0])]
+)
+def test_a_checkpoint_that_the_program_cannot_read_is_passed_over(
+    tmp_path: Path, damaged: list[int], begins: list[int]
+) -> None:
+    reporter, settings = Reporter(), {"resume_flag": "--resume {checkpoint}", "checkpoint": "ckpt-*"}
+    with pytest.raises(ScriptError):
+        run(tmp_path, GOES_ON_FROM, reporter, **settings)
+    for number, step in enumerate((25, 50, 75)):
+        path = tmp_path / "run" / "script" / f"ckpt-{step}"
+        if step in damaged:
+            path.write_text("hal")
+        os.utime(path, (1000 + number, 1000 + number))
+    if begins[-1] == 0:  # where it fails at step 75, as before
+        with pytest.raises(ScriptError):
+            run(tmp_path, GOES_ON_FROM, reporter, **settings)
+        assert reporter.reported == [(0.25, 25.0), (0.5, 50.0), (0.75, 75.0)]
+    else:
+        run(tmp_path, GOES_ON_FROM, reporter, **settings)
+        assert reporter.reported == [(0.25, 25.0), (0.5, 50.0), (0.75, 75.0), (1.0, 100.0)]
+    assert starts(tmp_path) == [0, *begins]
+
+
+def test_checkpoints_outlast_a_program_that_does_not_start_at_all(tmp_path: Path) -> None:
+    """A package is missing, or a disk: nothing is wrong with what it would go on from."""
+    body = """
+if os.path.exists(sys.argv[0] + ".fails"):
+    sys.exit("no such package")
+open("model.ckpt", "w").write("x")
+log(100 if "--resume" in sys.argv else 25, 1)
+sys.exit("--resume" not in sys.argv)
+"""
+    reporter = Reporter()
+    with pytest.raises(ScriptError):
+        run(tmp_path, body, reporter, **CHECKPOINTS)
+    (tmp_path / "script.py.fails").touch()
+    with pytest.raises(ScriptError, match="no such package"):
+        run(tmp_path, body, reporter, **CHECKPOINTS)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir() if path.is_dir()) == ["script"]
+    (tmp_path / "script.py.fails").unlink()
+    run(tmp_path, body, reporter, **CHECKPOINTS)
+    assert reporter.reported[-1] == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("number", [9, 15])
+def test_one_that_is_ended_from_outside_keeps_its_checkpoint(tmp_path: Path, number: int) -> None:
+    reporter = Reporter()
+    with pytest.raises(ScriptError):
+        run(tmp_path, GOES_ON, reporter, **CHECKPOINTS)
+    with pytest.raises(ScriptError):
+        run(tmp_path, f"os.kill(os.getpid(), {number})", reporter, **CHECKPOINTS)
+    assert (tmp_path / "run" / "script" / "model.ckpt").read_text() == "50"
+
+
+def test_a_value_that_is_no_number_does_not_end_a_run(tmp_path: Path) -> None:
+    found = run(tmp_path, "log(5, float('nan')); [log(step, step) for step in range(10, 101, 10)]")
+    assert found.reported == [(0.25, 15.0), (0.5, 40.0), (0.75, 65.0), (1.0, 90.0)]
 
 
 @pytest.mark.parametrize(

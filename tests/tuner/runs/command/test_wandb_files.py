@@ -7,6 +7,7 @@ from typing import Any
 
 from wandb.proto import wandb_internal_pb2 as messages
 
+from tests.tuner.runs.command.polled import polled
 from tuner.runs.command.wandb_files import WandbHistory
 
 BLOCK = 32768
@@ -54,19 +55,19 @@ def test_history_is_read_as_it_comes(tmp_path: Path) -> None:
     whole = written(*first, history(3, ret=2.5, note="x"))
     reader = WandbHistory(tmp_path, "", "ret", None)
     path.write_bytes(whole[:-4])
-    assert reader.poll() == [(0.0, 1.5)]
+    assert polled(reader) == [(0.0, 1.5)]
     path.write_bytes(whole)
-    assert reader.poll() == [(3.0, 2.5)]
-    assert reader.poll() == []
+    assert polled(reader) == [(3.0, 2.5)]
+    assert polled(reader) == []
     assert {"ret", "loss", "charts.ret"} <= reader.names
 
 
 def test_records_may_cross_blocks(tmp_path: Path) -> None:
     records = [history(step, ret=float(step), pad="x" * size) for step, size in enumerate([32_000, 700, 90_000, 5, 8])]
     (tmp_path / "run-1.wandb").write_bytes(written(*records))
-    assert WandbHistory(tmp_path, "", "ret", None).poll() == [(float(step), float(step)) for step in range(5)]
+    assert polled(WandbHistory(tmp_path, "", "ret", None)) == [(float(step), float(step)) for step in range(5)]
 
 
 def test_another_key_may_be_the_step(tmp_path: Path) -> None:
     (tmp_path / "run-1.wandb").write_bytes(written(history(1, ret=7.0, global_step=500), history(2, ret=8.0)))
-    assert WandbHistory(tmp_path, "", "ret", "global_step").poll() == [(500.0, 7.0)]
+    assert polled(WandbHistory(tmp_path, "", "ret", "global_step")) == [(500.0, 7.0)]

@@ -1,0 +1,8 @@
+"""What readers of metrics have found, without the files that it was in."""
+
+from tuner.runs.command.metric_files import MetricReader, Point
+
+
+def polled(reader: MetricReader) -> list[Point]:
+    """The values that have come since the last call."""
+    return [point for batch in reader.poll() for point in batch.points]
