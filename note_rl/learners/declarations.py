@@ -58,6 +58,7 @@ class Declared:
             the minibatch and in those that followed, else 0, [B, A]; None: the environment does not tell, and all are.
         importance_ratio: While its loss is evaluated, pi(a|s) / mu(a|s) of the agent's own policy pi and the policy mu
             that chose, when it chose, [B]; None: that drew from pi. A class that declares it weighs by it.
+        gsde: State-dependent exploration; None: its noise does not depend on the state, or there is none.
     """
 
     framework: ClassVar[Framework] = "none"
@@ -78,6 +79,7 @@ class Declared:
     action_mask: Any = None
     next_action_mask: Any = None
     importance_ratio: Any = None
+    gsde: Any = None
 
     def initial_state(self, num_envs: int) -> Mapping[str, Array]:
         """Returns the state in which episodes begin. An agent that defines this method is recurrent.

@@ -82,6 +82,13 @@ def with_constant_outputs(layers: list[DenseLayer], constants: FloatArray) -> li
     return [*hidden, (wider, np.concatenate([bias, constants]), activation)]
 
 
+def with_hidden_beside(layers: list[DenseLayer], activation: Activation) -> list[DenseLayer]:
+    """Returns the layers with the inputs of the last one behind its outputs, and an activation for all of them."""
+    *hidden, (kernel, bias, _) = layers
+    wider = np.concatenate([kernel, np.eye(len(kernel), dtype=kernel.dtype)], axis=1)
+    return [*hidden, (wider, np.pad(bias, (0, len(kernel))), activation)]
+
+
 class NumpyPolicy:
     """Follows the layers that an agent says its action() consists of.
 

@@ -13,11 +13,13 @@ from note_rl.environments.normalise import ObservationNormaliser
 from note_rl.errors import AgentContractError, NoteRLError, SettingsError
 from note_rl.policy import (
     GaussianPolicy,
+    GSDEPolicy,
     NoisyPolicy,
     Policy,
     PolicyPerEnvironment,
     SoftmaxPolicy,
     SquashedGaussianPolicy,
+    SquashedGSDEPolicy,
 )
 from note_rl.types import Array, FloatArray
 
@@ -40,7 +42,7 @@ class GreedyRule:
         first: Number of the first action, of which there is a choice; of each, [D], where there are D.
         sizes: Of the parts of an answer, D of them.
         low, high: Bounds of the numbers of an action, [A].
-        with_deviations: Whether an answer holds log deviations behind the means, which are left aside.
+        with_deviations: Whether an answer says behind the means how noise is spread, which is left aside.
         whole: Whether numbers are brought to the nearest whole ones.
     """
 
@@ -65,6 +67,8 @@ _NUMBERS: Mapping[Any, tuple[Literal["clip", "squash"], bool]] = {
     NoisyPolicy.greedy: ("clip", False),
     GaussianPolicy.greedy: ("clip", True),
     SquashedGaussianPolicy.greedy: ("squash", True),
+    GSDEPolicy.greedy: ("clip", True),
+    SquashedGSDEPolicy.greedy: ("squash", True),
 }
 
 
@@ -91,7 +95,7 @@ def greedy_rule(policy: Policy, action_space: Any) -> GreedyRule:
         return GreedyRule(kind, action_space.shape, low=low, high=high, with_deviations=with_deviations, whole=whole)
     raise SettingsError(
         f"{type(policy).__name__} chooses for {action_space} in a way that cannot be written down: known are policies "
-        "that take the highest score, NoisyPolicy, GaussianPolicy and SquashedGaussianPolicy"
+        "that take the highest score, NoisyPolicy, and those of normal distributions (GaussianPolicy, GSDEPolicy, ...)"
     )
 
 

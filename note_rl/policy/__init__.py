@@ -20,12 +20,14 @@ from note_rl.policy.discrete import (
     SoftmaxPolicy,
 )
 from note_rl.policy.gumbel import GumbelSoftmaxPolicy
+from note_rl.policy.state_dependent import GSDEPolicy, SquashedGSDEPolicy
 
 __all__ = [
     "AdaptiveEpsGreedyPolicy",
     "BoltzmannGumbelQPolicy",
     "BoltzmannQPolicy",
     "EpsGreedyQPolicy",
+    "GSDEPolicy",
     "GaussianPolicy",
     "GreedyQPolicy",
     "GumbelSoftmaxPolicy",
@@ -35,6 +37,7 @@ __all__ = [
     "PolicyPerAgent",
     "PolicyPerEnvironment",
     "SoftmaxPolicy",
+    "SquashedGSDEPolicy",
     "SquashedGaussianPolicy",
     "default_policy",
     "exploration",

@@ -16,10 +16,12 @@ class Policy(ABC):
         chooses_several: Whether it can make several choices at once, as MultiDiscrete actions ask for.
         tells_importance: Whether it chooses otherwise than by the agent's probabilities, but any action with a
             probability above 0, so that a loss can weigh what it chose; see `likelihoods`.
+        is_state_dependent: Whether it takes the answers of an agent with state-dependent exploration, and no others.
     """
 
     chooses_several = False
     tells_importance: bool = False
+    is_state_dependent: bool = False
 
     def __init__(self) -> None:
         self._generator: np.random.Generator | None = None

@@ -70,6 +70,11 @@ class ContinuousPolicy(Policy):
         clipped: FloatArray = np.clip(action, *self._low_and_high(action.shape)).astype(np.float32, copy=False)
         return clipped
 
+    def _squash(self, x: FloatArray) -> FloatArray:
+        """tanh of numbers [E, ...], scaled to the bounds."""
+        low, high = self._low_and_high(x.shape)
+        return self._clip(low + 0.5 * (np.tanh(x) + 1.0) * (high - low))
+
     def _counts_random_step(self, num_envs: int) -> bool:
         """Counts a step of E environments; whether it is to be a random one."""
         self.num_steps += num_envs
@@ -274,7 +279,3 @@ class SquashedGaussianPolicy(NoisyPolicy):
     def greedy(self, scores: FloatArray) -> Array:
         """tanh(mean) [E, A], scaled to the action space."""
         return self._squash(_mean_and_log_std(scores, "SquashedGaussianPolicy")[0])
-
-    def _squash(self, x: FloatArray) -> FloatArray:
-        low, high = self._low_and_high(x.shape)
-        return self._clip(low + 0.5 * (np.tanh(x) + 1.0) * (high - low))

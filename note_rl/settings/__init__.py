@@ -16,10 +16,12 @@ from note_rl.settings.experience import (
 from note_rl.settings.plateau import Plateau
 from note_rl.settings.recordings import RecordedSteps
 from note_rl.settings.replay_choices import Hindsight, Priority, RolloutPriority, Window
+from note_rl.settings.state_dependent_noise import GSDE
 from note_rl.settings.training_settings import Budget, Settings
 from note_rl.settings.workers import WorkerSettings
 
 __all__ = [
+    "GSDE",
     "Adaptive",
     "Budget",
     "Demonstrations",

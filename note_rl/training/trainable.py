@@ -20,6 +20,7 @@ from note_rl.learners.declarations import Declared, check_settings, say_if_weigh
 from note_rl.learners.peers import Alone
 from note_rl.learners.step_way import StepWay
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings
+from note_rl.settings.state_dependent_noise import check_explores_alike
 from note_rl.settings.switch_names import DEVICE
 from note_rl.support.value_kinds import Count, checked_arguments
 from note_rl.training.callback_states import CallbackStates
@@ -184,6 +185,7 @@ class Trainable(Declared, Persistent):
     def _ready_trainer(self, optimizer: Any, options: TrainOptions) -> Trainer:
         """The trainer of an earlier call, or a new one that takes over what was restored or counted before."""
         check_settings(type(self), self.settings)
+        check_explores_alike(type(self).__name__, self.gsde is not None, self.settings.policy)
         say_if_weighed(type(self), self.settings)
         settings = self._settings_for(options)
         if optimizer is None:

@@ -29,13 +29,13 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
     **{f"note_rl.agents.{package}.layered": ("layered_network",) for package in ("keras", "pytorch")},
     **{f"note_rl.optimizers.{package}": ("adam", "adamw", "rmsprop", "sgd") for package in ("keras", "pytorch")},
     "note_rl.settings": (
-        *("Adaptive", "Distributed", "Hindsight", "Plateau", "Priority", "ReplaySettings", "RolloutPriority"),
+        *("Adaptive", "Distributed", "GSDE", "Hindsight", "Plateau", "Priority", "ReplaySettings", "RolloutPriority"),
         *("RolloutSettings", "SequenceSettings", "Window", "WorkerSettings"),
     ),
     "note_rl.policy": (
         *("AdaptiveEpsGreedyPolicy", "BoltzmannGumbelQPolicy", "BoltzmannQPolicy", "EpsGreedyQPolicy"),
         *("GaussianPolicy", "GreedyQPolicy", "GumbelSoftmaxPolicy", "MaxBoltzmannQPolicy", "NoisyPolicy"),
-        *("SoftmaxPolicy", "SquashedGaussianPolicy"),
+        *("GSDEPolicy", "SoftmaxPolicy", "SquashedGSDEPolicy", "SquashedGaussianPolicy"),
     ),
     "note_rl.noise": ("GaussianWhiteNoiseProcess", "OrnsteinUhlenbeckProcess"),
     "note_rl.schedules": ("Constant", "Exponential", "Linear"),

@@ -24,6 +24,7 @@ SECTIONS: Final = {
     "Plateau": "plateau",
     "Adaptive": "adaptive",
     "Distributed": "strategy",
+    "GSDE": "agent.gsde",
 }
 """By class of the training core, the section that holds its settings."""
 ELSEWHERE: Final = {
@@ -49,6 +50,10 @@ CHOICES: Final = {
     "pool_network": "collector=pool",
     "SoftmaxPolicy": "policy=softmax",
     "GaussianPolicy": "policy=gaussian",
+    "GSDEPolicy, or SquashedGSDEPolicy for SAC": "policy=gsde, or squashed_gsde for agent=sac",
+    "make a PPO, A2C, TRPO or SAC with gsde=GSDE()": (
+        "use policy=gsde with agent=ppo_continuous, a2c_continuous or trpo_continuous, or squashed_gsde with agent=sac"
+    ),
     "SoftmaxPolicy or EpsGreedyQPolicy": "agent=dqn, ppo, a2c, trpo, acer",
     "GaussianPolicy where it returns means and log deviations, NoisyPolicy where it returns actions": (
         "agent=ppo_continuous, a2c_continuous, trpo_continuous, ddpg, td3, sac"

@@ -21,6 +21,7 @@ from note_rl.errors import NoteRLError
 from note_rl.learners.declarations import Declared, check_actions, check_settings
 from note_rl.policy.discrete import DiscretePolicy
 from note_rl.settings import Plateau
+from note_rl.settings.state_dependent_noise import check_explores_alike
 from tuner.checking.hydra_messages import paths_of
 from tuner.checking.other_libraries import called_here
 from tuner.checking.schema import Schema
@@ -323,6 +324,7 @@ def _check_settings(run: RunConfig) -> None:
     if all(str(node["_target_"]).startswith(_FRAMEWORK_FREE) for node in nodes):
         settings, together = build_settings(run), build_distributed(run)
         check_settings(declared(run), settings)
+        check_explores_alike(declared(run).__name__, run.agent.get("gsde") is not None, settings.policy)
         if together is not None and together.strategy == "parameter_server":
             check_can_be_served(declared(run), settings)
         elif together is not None:

@@ -1,8 +1,12 @@
 """What algorithms have in common that learn a policy and its value from rollouts."""
 
 from dataclasses import InitVar
+from typing import Any
 
 from note_rl.agents.shared import MakeNetwork, PolicySettings
+from note_rl.errors import EnvironmentMismatchError
+from note_rl.settings import GSDE
+from note_rl.settings.state_dependent_noise import gsde as gsde_kind
 from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import SHARE, Number, flag
 
@@ -38,7 +42,23 @@ class ActorCriticSettings(PolicySettings):
     initial_log_std: float = setting(
         default=0.0,
         kind=Number(),
-        text="Log deviation of continuous actions at the start; it is learned, the same for all states.",
+        text="Log deviation of continuous actions at the start; it is learned, the same for all states. With `gsde`: of "
+        "the noise matrix.",
         effect="higher: wider exploration at the start",
         typical="-2 to 0",
     )
+    gsde: GSDE | None = setting(
+        default=None,
+        kind=gsde_kind,
+        text="Noise on continuous actions is a learned function of the state, which lasts for some steps "
+        "(`GSDEPolicy`); None: it is as wide in all states, and new in each step.",
+    )
+
+
+def check_has_numbers(agent: str, gsde: GSDE | None, choice: Any) -> None:
+    """Refuses state-dependent exploration where actions are chosen, not numbers (EnvironmentMismatchError)."""
+    if gsde is not None and choice is not None:
+        raise EnvironmentMismatchError(
+            f"gsde adds noise to actions that are numbers, and in this environment {agent} chooses among actions: leave "
+            "gsde out"
+        )

@@ -1,22 +1,19 @@
 """What agents have in common that learn a policy and its value from rollouts, in Keras."""
 
-import math
-
 import tensorflow as tf
 
-from note_rl.agents.actor_critic import ActorCriticSettings
+from note_rl.agents.actor_critic import ActorCriticSettings, check_has_numbers
 from note_rl.agents.declaration import Given
 from note_rl.agents.shared.keras.choices import choice_of, where_allowed
-from note_rl.agents.shared.keras.distributions import DiagonalGaussian, Distribution
+from note_rl.agents.shared.keras.distributions import Distribution
 from note_rl.agents.shared.keras.encoded import EncodedNetwork
 from note_rl.agents.shared.keras.layered import LayeredNetwork, have_one_trunk, policy_and_value, through_one_trunk
 from note_rl.agents.shared.keras.networks import MLP, mlp
+from note_rl.agents.shared.keras.numbers import numbers_of
 from note_rl.agents.shared.spaces import any_spaces, num_outputs
-from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of, with_constant_outputs
-from note_rl.policy import GaussianPolicy, Policy, SoftmaxPolicy
+from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
+from note_rl.policy import GaussianPolicy, GSDEPolicy, Policy, SoftmaxPolicy
 from note_rl.rl import RL
-
-_LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 class ActorCritic(ActorCriticSettings, RL):
@@ -27,16 +24,21 @@ class ActorCritic(ActorCriticSettings, RL):
         spaces = any_spaces(self.env, type(self).__name__, given.state_dim, given.action_dim, self.frame_stack)
         make = given.network or mlp(given.hidden_size, "tanh")
         self.choice = choice_of(spaces)  # None: actions are numbers
+        self.numbers = numbers_of(num_outputs(spaces), self.gsde) if self.choice is None else None
+        check_has_numbers(type(self).__name__, self.gsde, self.choice)
         with tf.device(given.device):
             self.actor, self.critic = policy_and_value(
                 make, given.critic_network, spaces.obs_shape, num_outputs(spaces)
             )
-            start = [self.initial_log_std] * num_outputs(spaces)
-            self.log_std = tf.Variable(start, dtype=tf.float32) if self.choice is None else None
+            self.log_std = None
+            if self.numbers is not None:
+                self.log_std = tf.Variable(self.numbers.start(self.actor, num_outputs(spaces), self.initial_log_std))
         for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
             if isinstance(net, MLP | LayeredNetwork | EncodedNetwork):
                 net.start_orthogonal(output_gain)
         self.one_trunk = have_one_trunk(self.actor, self.critic)
+        if self.numbers is not None:
+            self.actor = self.numbers.network(self.actor)
         self.param = [list(self.actor.trainable_variables), list(self.critic.trainable_variables)]
         if self.one_trunk:  # one group, with each variable once
             self.param = [[*self.actor.trainable_variables, *self.critic.head.trainable_variables]]
@@ -48,11 +50,12 @@ class ActorCritic(ActorCriticSettings, RL):
         self.value_old: tf.Tensor
 
     def action(self, s: tf.Tensor) -> tf.Tensor:
-        """Probabilities [B, A], those of several choices in a row, or of numbers means and log deviations [B, 2A]."""
+        """Probabilities [B, A], those of several choices in a row, or of numbers what `Numbers.answers` says."""
         outputs = self.actor(s)
-        if self.choice is not None:
+        if self.numbers is None:
+            assert self.choice is not None
             return self.choice.answers(outputs)
-        return tf.concat([outputs, tf.zeros_like(outputs) + self.log_std], axis=-1)
+        return self.numbers.answers(outputs, self.log_std)
 
     def value(self, s: tf.Tensor) -> tf.Tensor:
         """V(s) [B]."""
@@ -61,10 +64,10 @@ class ActorCritic(ActorCriticSettings, RL):
     def distribution(self, s: tf.Tensor, action_mask: tf.Tensor | None = None) -> Distribution:
         """pi(.|s), for each state of a batch; of the allowed actions, where a mask [B, A] is given."""
         outputs: tf.Tensor = self.actor(s)
-        if self.choice is not None:
+        if self.numbers is None:
+            assert self.choice is not None
             return self.choice.distribution(where_allowed(outputs, action_mask))
-        assert self.log_std is not None
-        return DiagonalGaussian(outputs, tf.identity(self.log_std))
+        return self.numbers.distribution(outputs, self.log_std)
 
     def log_prob_and_entropy(
         self, s: tf.Tensor, a: tf.Tensor, action_mask: tf.Tensor | None = None
@@ -83,21 +86,21 @@ class ActorCritic(ActorCriticSettings, RL):
     def _log_prob_and_entropy(
         self, outputs: tf.Tensor, a: tf.Tensor, mask: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        if self.choice is not None:
+        if self.numbers is None:
+            assert self.choice is not None
             policy = self.choice.distribution(where_allowed(outputs, mask))
             return policy.log_prob(a), policy.entropy()
-        assert self.log_std is not None
-        distance = (a - outputs) * tf.exp(-self.log_std)
-        log_normal = -0.5 * tf.square(distance) - self.log_std - _LOG_ROOT_2PI  # [B, A]
-        return tf.reduce_sum(log_normal, axis=-1), tf.reduce_sum(self.log_std + _LOG_ROOT_2PI + 0.5)
+        return self.numbers.log_prob_and_entropy(outputs, self.log_std, a)
 
     def default_policy(self) -> Policy:
         """Until set() says otherwise."""
-        return GaussianPolicy() if self.choice is None else SoftmaxPolicy()
+        if self.choice is not None:
+            return SoftmaxPolicy()
+        return GaussianPolicy() if self.gsde is None else GSDEPolicy()
 
     def acting_layers(self) -> list[DenseLayer] | None:
         """The actor's layers, if it consists of dense ones."""
-        layers = dense_layers_of(self.actor, None if self.choice is None else self.choice.activation)
-        if layers is None or self.log_std is None:
-            return layers
-        return with_constant_outputs(layers, self.log_std.numpy())
+        if self.numbers is None:
+            assert self.choice is not None
+            return dense_layers_of(self.actor, self.choice.activation)
+        return self.numbers.layers(self.actor, self.log_std)

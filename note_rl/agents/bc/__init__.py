@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from note_rl.agents.actor_critic import ActorCriticSettings
 from note_rl.agents.shared import MakeNetwork
+from note_rl.settings import GSDE
 from note_rl.support.setting_fields import setting
 
 
@@ -23,3 +24,4 @@ class BCSettings(ActorCriticSettings):
     gae_lambda: float = setting(init=False)
     value_coef: float = setting(init=False)
     normalise_advantage: bool = setting(init=False)
+    gsde: GSDE | None = setting(init=False)

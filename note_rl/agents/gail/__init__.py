@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import InitVar
 
 from note_rl.agents.ppo import PPOSettings
+from note_rl.settings import GSDE
 from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import NOT_NEGATIVE, width_or_widths
 
@@ -35,3 +36,4 @@ class GAILSettings(PPOSettings):
         effect="higher: smoother rewards, which tell less",
         typical="0.1 to 10",
     )
+    gsde: GSDE | None = setting(init=False)

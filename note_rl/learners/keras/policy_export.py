@@ -94,7 +94,7 @@ def _choice(rule: GreedyRule) -> Callable[[tf.Tensor], tf.Tensor]:
             return tf.reshape(highest + tf.constant(rule.first, tf.int64), (-1, *rule.action_shape))
         if rule.kind == "switch":
             return tf.reshape(tf.cast(scores > 0.5, tf.int64), (-1, *rule.action_shape))
-        numbers = tf.split(scores, 2, axis=-1)[0] if rule.with_deviations else scores
+        numbers = scores[..., : len(rule.low)] if rule.with_deviations else scores
         if rule.kind == "squash":
             numbers = rule.low + 0.5 * (tf.tanh(numbers) + 1.0) * (rule.high - rule.low)
         if rule.whole:

@@ -146,7 +146,7 @@ class _Choice(nn.Module):
             return (highest + torch.tensor(rule.first)).reshape(-1, *rule.action_shape)
         if rule.kind == "switch":
             return (scores > 0.5).long().reshape(-1, *rule.action_shape)
-        numbers = scores.chunk(2, dim=-1)[0] if rule.with_deviations else scores
+        numbers = scores[..., : len(rule.low)] if rule.with_deviations else scores
         if rule.kind == "squash":
             numbers = self.low + 0.5 * (numbers.tanh() + 1.0) * (self.high - self.low)
         if rule.whole:

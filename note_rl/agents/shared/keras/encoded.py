@@ -29,9 +29,25 @@ class EncodedNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """[B, n] -> [B, num_outputs]."""
+        return self.joined(self._encoded(x))
+
+    def _encoded(self, x: tf.Tensor) -> tf.Tensor:
         pairs = zip(self.encoders, self.plan.encoders, strict=True)
         features = [tf.reshape(encoder(_numbers(plan, x)), (-1, plan.num_features)) for encoder, plan in pairs]
-        return self.joined(tf.concat(features, axis=1))
+        return tf.concat(features, axis=1)
+
+    def features(self, x: tf.Tensor) -> tf.Tensor:
+        """See `LayeredNetwork`."""
+        return self.joined.features(self._encoded(x))
+
+    def last_hidden(self, features: tf.Tensor) -> tf.Tensor:
+        """See `LayeredNetwork`."""
+        return self.joined.last_hidden(features)
+
+    @property
+    def output_layer(self) -> keras.layers.Dense:
+        """See `LayeredNetwork`."""
+        return self.joined.output_layer
 
     def start_orthogonal(self, output_gain: float) -> None:
         """Draws weights anew; see `LayeredNetwork`."""

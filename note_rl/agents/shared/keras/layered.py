@@ -47,6 +47,17 @@ class LayeredNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types
         x = as_numbers(x if len(x.shape) > len(self.plan.input_shape) else x[..., None])
         return self.trunk(tf.transpose(x, (0, 2, 3, 1)) if self.plan.turns_images else x)
 
+    def last_hidden(self, features: tf.Tensor) -> tf.Tensor:
+        """What the output layer sees, [B, F], given what the trunk has made of observations."""
+        for layer in self.head.layers[:-1]:
+            features = layer(features)
+        return features
+
+    @property
+    def output_layer(self) -> keras.layers.Dense:
+        """The last layer of the head."""
+        return self.head.layers[-1]
+
     def value_network(self) -> "LayeredNetwork":
         """A network with one output for the value of what this one chooses, on its trunk if that is shared."""
         return LayeredNetwork(self.plan.of_value(), self if self.plan.architecture.shared else None)
@@ -123,8 +134,6 @@ def have_one_trunk(policy: keras.Model, value: keras.Model) -> bool:
 
 def through_one_trunk(policy: keras.Model, value: keras.Model, s: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The outputs of both networks for observations [B, *obs_shape], in one pass through the trunk that they have."""
-    assert isinstance(policy, LayeredNetwork)
-    assert isinstance(value, LayeredNetwork)
     seen = policy.features(s)
     return policy.head(seen), value.head(seen)
 

@@ -57,6 +57,22 @@ class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
         """[B, *input_shape] -> [B, num_outputs]."""
         return super().call(as_numbers(inputs), training=training, mask=mask)
 
+    def features(self, x: tf.Tensor) -> tf.Tensor:
+        """What the hidden layers make of observations, [B, F]."""
+        x = as_numbers(x)
+        for layer in self.layers[:-1]:
+            x = layer(x)
+        return x
+
+    def last_hidden(self, features: tf.Tensor) -> tf.Tensor:
+        """What the output layer sees, [B, F]."""
+        return features
+
+    @property
+    def output_layer(self) -> keras.layers.Dense:
+        """The last one."""
+        return self.layers[-1]
+
     def start_orthogonal(self, output_gain: float) -> None:
         """Orthogonal weights of gain sqrt(2), the last layer's of `output_gain`, and biases 0, as PPO starts.
 
@@ -120,8 +136,24 @@ class CNN(keras.Model):  # type: ignore[misc]
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """[B, *input_shape] -> [B, num_outputs]."""
+        return self.head(self._seen(x))
+
+    def _seen(self, x: tf.Tensor) -> tf.Tensor:
         x = as_numbers(x if x.shape.rank == 4 else x[..., None])
-        return self.head(self.convolutions(tf.transpose(x, (0, 2, 3, 1)) if self.channels_first else x))
+        return self.convolutions(tf.transpose(x, (0, 2, 3, 1)) if self.channels_first else x)
+
+    def features(self, x: tf.Tensor) -> tf.Tensor:
+        """See `MLP`."""
+        return self.head.features(self._seen(x))
+
+    def last_hidden(self, features: tf.Tensor) -> tf.Tensor:
+        """See `MLP`."""
+        return features
+
+    @property
+    def output_layer(self) -> keras.layers.Dense:
+        """See `MLP`."""
+        return self.head.output_layer
 
 
 class TanhActor(keras.Model):  # type: ignore[misc]

@@ -28,9 +28,24 @@ class EncodedNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, n] -> [B, num_outputs]."""
+        return cast(Tensor, self.joined(self._encoded(x)))
+
+    def _encoded(self, x: Tensor) -> Tensor:
         pairs = zip(self.encoders, self.plan.encoders, strict=True)
-        features = [encoder(_numbers(plan, x)).flatten(1) for encoder, plan in pairs]
-        return cast(Tensor, self.joined(torch.cat(features, dim=1)))
+        return torch.cat([encoder(_numbers(plan, x)).flatten(1) for encoder, plan in pairs], dim=1)
+
+    def features(self, x: Tensor) -> Tensor:
+        """See `LayeredNetwork`."""
+        return self.joined.features(self._encoded(x))
+
+    def last_hidden(self, features: Tensor) -> Tensor:
+        """See `LayeredNetwork`."""
+        return self.joined.last_hidden(features)
+
+    @property
+    def output_layer(self) -> nn.Linear:
+        """See `LayeredNetwork`."""
+        return self.joined.output_layer
 
     def start_orthogonal(self, output_gain: float) -> None:
         """Draws weights anew; see `LayeredNetwork`."""

@@ -46,6 +46,15 @@ class LayeredNetwork(nn.Module):
         x = as_numbers(x if x.ndim > len(self.plan.input_shape) else x[..., None])
         return cast(Tensor, self.trunk(x.permute(0, 3, 1, 2) if x.ndim == 4 and not self.plan.turns_images else x))
 
+    def last_hidden(self, features: Tensor) -> Tensor:
+        """What the output layer sees, [B, F], given what the trunk has made of observations."""
+        return cast(Tensor, self.head[:-1](features))
+
+    @property
+    def output_layer(self) -> nn.Linear:
+        """The last layer of the head."""
+        return cast(nn.Linear, self.head[-1])
+
     def value_network(self) -> "LayeredNetwork":
         """A network with one output for the value of what this one chooses, on its trunk if that is shared."""
         return LayeredNetwork(self.plan.of_value(), self if self.plan.architecture.shared else None)
@@ -128,9 +137,7 @@ def have_one_trunk(policy: nn.Module, value: nn.Module) -> bool:
 
 def through_one_trunk(policy: nn.Module, value: nn.Module, s: Tensor) -> tuple[Tensor, Tensor]:
     """The outputs of both networks for observations [B, *obs_shape], in one pass through the trunk that they have."""
-    assert isinstance(policy, LayeredNetwork)
-    assert isinstance(value, LayeredNetwork)
-    seen = policy.features(s)
+    seen = cast(LayeredNetwork, policy).features(s)
     return cast(Tensor, policy.head(seen)), cast(Tensor, value.head(seen))
 
 

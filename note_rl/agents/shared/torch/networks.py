@@ -73,10 +73,23 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, *input_shape] -> [B, num_outputs]."""
+        return cast(Tensor, self.linears[-1](self.features(x)))
+
+    def features(self, x: Tensor) -> Tensor:
+        """What the hidden layers make of observations, [B, F]."""
         x = as_numbers(x).flatten(1)
         for linear in self.linears[:-1]:
             x = self.act(linear(x))
-        return cast(Tensor, self.linears[-1](x))
+        return x
+
+    def last_hidden(self, features: Tensor) -> Tensor:
+        """What the output layer sees, [B, F]."""
+        return features
+
+    @property
+    def output_layer(self) -> nn.Linear:
+        """The last one."""
+        return self.linears[-1]
 
     def start_orthogonal(self, output_gain: float) -> None:
         """Orthogonal weights of gain sqrt(2), the last layer's of `output_gain`, and biases 0, as PPO starts.
@@ -140,9 +153,25 @@ class CNN(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, *input_shape] -> [B, num_outputs]."""
+        return cast(Tensor, self.head(self._seen(x)))
+
+    def _seen(self, x: Tensor) -> Tensor:
         x = as_numbers(x if x.ndim == 4 else x[..., None])
         image = x if self.channels_first else x.permute(0, 3, 1, 2)
-        return cast(Tensor, self.head(self.convolutions(image).relu()))
+        return cast(Tensor, self.convolutions(image).relu())
+
+    def features(self, x: Tensor) -> Tensor:
+        """See `MLP`."""
+        return self.head.features(self._seen(x))
+
+    def last_hidden(self, features: Tensor) -> Tensor:
+        """See `MLP`."""
+        return features
+
+    @property
+    def output_layer(self) -> nn.Linear:
+        """See `MLP`."""
+        return self.head.output_layer
 
 
 class TanhActor(nn.Module):
