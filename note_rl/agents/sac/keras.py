@@ -7,10 +7,11 @@ import tensorflow as tf
 from note_rl.agents.declaration import Given
 from note_rl.agents.sac import SACSettings
 from note_rl.agents.shared.keras.networks import QNetwork, mlp, soft_update
+from note_rl.agents.shared.keras.numbers import ByState
 from note_rl.agents.shared.spaces import continuous_spaces
 from note_rl.learners.keras.modes import evaluating
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
-from note_rl.policy import Policy, SquashedGaussianPolicy
+from note_rl.policy import Policy, SquashedGaussianPolicy, SquashedGSDEPolicy
 from note_rl.policy.continuous import LOG_STD_RANGE
 from note_rl.rl import RL
 
@@ -26,15 +27,23 @@ class SAC(SACSettings, RL):
         self.entropy_wanted = -float(spaces.action_size) if self.target_entropy is None else self.target_entropy
         self.centre = spaces.centre
         self.scale = spaces.scale
-        start = math.log(1.0 if self.alpha is None else self.alpha)
+        start = math.log(self.initial_alpha if self.alpha is None else self.alpha)
+        self.spread = None if self.gsde is None else ByState(spaces.action_size, self.gsde)
+        learned = []
         with tf.device(given.device):
-            self.actor = make(spaces.obs_shape, 2 * spaces.action_size)
+            self.actor = make(spaces.obs_shape, spaces.action_size * (2 if self.spread is None else 1))
+            if self.spread is not None:
+                self.log_std = tf.Variable(
+                    self.spread.start(self.actor, spaces.action_size, self.initial_log_std)
+                )
+                self.actor = self.spread.network(self.actor)
+                learned = [self.log_std]
             self.critic_1, self.target_critic_1 = QNetwork(make_critic, spaces), QNetwork(make_critic, spaces)
             self.critic_2, self.target_critic_2 = QNetwork(make_critic, spaces), QNetwork(make_critic, spaces)
             self.log_alpha = tf.Variable([start], trainable=self.alpha is None)
         self._move_targets(1.0)
         self.param = [
-            self.actor.trainable_variables,
+            [*self.actor.trainable_variables, *learned],
             [*self.critic_1.trainable_variables, *self.critic_2.trainable_variables],
         ]
         if self.alpha is None:
@@ -45,16 +54,25 @@ class SAC(SACSettings, RL):
         self.discount: tf.Tensor
 
     def action(self, s: tf.Tensor) -> tf.Tensor:
-        """Means and log deviations before tanh, [B, 2A]."""
-        return self.actor(s)
+        """Means and log deviations before tanh, [B, 2A]; with `gsde` what `ByState.answers` says."""
+        scores = self.actor(s)
+        return scores if self.spread is None else self.spread.answers(scores, self.log_std)
+
+    def _mean_and_log_std(self, s: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Before tanh, [B, A] each."""
+        outputs = self.actor(s)
+        if self.spread is not None:
+            policy = self.spread.distribution(outputs, self.log_std)
+            return policy.mean, policy.log_std
+        mean, log_std = tf.split(outputs, 2, axis=-1)
+        return mean, tf.clip_by_value(log_std, *LOG_STD_RANGE)
 
     def _sample(self, s: tf.Tensor, noise: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Actions [B, A] made of standard normal noise, and their log-density [B] in [-1, 1] (eq. 21).
 
         log(1 - tanh(u)^2) is written as 2 * (log 2 - u - softplus(-2u)), which stays finite.
         """
-        mean, log_std = tf.split(self.actor(s), 2, axis=-1)
-        log_std = tf.clip_by_value(log_std, *LOG_STD_RANGE)
+        mean, log_std = self._mean_and_log_std(s)
         u = mean + tf.exp(log_std) * noise
         log_normal = -0.5 * tf.square(noise) - log_std - 0.5 * math.log(2.0 * math.pi)
         log_slope = 2.0 * (math.log(2.0) - u - tf.nn.softplus(-2.0 * u))
@@ -89,8 +107,10 @@ class SAC(SACSettings, RL):
 
     def default_policy(self) -> Policy:
         """Until set() says otherwise."""
-        return SquashedGaussianPolicy()
+        return SquashedGaussianPolicy() if self.gsde is None else SquashedGSDEPolicy()
 
     def acting_layers(self) -> list[DenseLayer] | None:
         """The actor's layers, if it consists of dense ones."""
-        return dense_layers_of(self.actor)
+        if self.spread is None:
+            return dense_layers_of(self.actor)
+        return self.spread.layers(self.actor, self.log_std)

@@ -10,8 +10,9 @@ from note_rl.agents.declaration import Given
 from note_rl.agents.sac import SACSettings
 from note_rl.agents.shared.spaces import continuous_spaces
 from note_rl.agents.shared.torch.networks import QNetwork, evaluating, mlp, soft_update
+from note_rl.agents.shared.torch.numbers import ByState
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
-from note_rl.policy import Policy, SquashedGaussianPolicy
+from note_rl.policy import Policy, SquashedGaussianPolicy, SquashedGSDEPolicy
 from note_rl.policy.continuous import LOG_STD_RANGE
 from note_rl.rl_pytorch import RL_pytorch
 
@@ -28,15 +29,24 @@ class SAC(SACSettings, RL_pytorch):
         self.entropy_wanted = -float(spaces.action_size) if self.target_entropy is None else self.target_entropy
         self.centre = torch.from_numpy(spaces.centre).to(given.device)
         self.scale = torch.from_numpy(spaces.scale).to(given.device)
-        self.actor = make(spaces.obs_shape, 2 * spaces.action_size).to(given.device)
+        self.spread = None if self.gsde is None else ByState(spaces.action_size, self.gsde)
+        self.actor = make(spaces.obs_shape, spaces.action_size * (2 if self.spread is None else 1))
+        learned = []
+        if self.spread is not None:
+            start = self.spread.start(self.actor, spaces.action_size, self.initial_log_std)
+            self.log_std = start.to(given.device).requires_grad_()
+            self.actor = self.spread.network(self.actor)
+            learned = [self.log_std]
+        self.actor = self.actor.to(given.device)
         self.critic_1 = QNetwork(make_critic, spaces).to(given.device)
         self.critic_2 = QNetwork(make_critic, spaces).to(given.device)
         self.target_critic_1 = QNetwork(make_critic, spaces).to(given.device).requires_grad_(False)
         self.target_critic_2 = QNetwork(make_critic, spaces).to(given.device).requires_grad_(False)
         self._move_targets(1.0)
-        start = math.log(1.0 if self.alpha is None else self.alpha)
+        start = math.log(self.initial_alpha if self.alpha is None else self.alpha)
         self.log_alpha = torch.full((1,), start, device=given.device)
-        self.param = [list(self.actor.parameters()), [*self.critic_1.parameters(), *self.critic_2.parameters()]]
+        actor = [*self.actor.parameters(), *learned]
+        self.param = [actor, [*self.critic_1.parameters(), *self.critic_2.parameters()]]
         if self.alpha is None:
             self.param.append([self.log_alpha.requires_grad_()])
         self.normal_inputs = {"noise": (spaces.action_size,), "next_noise": (spaces.action_size,)}
@@ -45,17 +55,25 @@ class SAC(SACSettings, RL_pytorch):
         self.discount: Tensor
 
     def action(self, s: Tensor) -> Tensor:
-        """Means and log deviations before tanh, [B, 2A]."""
+        """Means and log deviations before tanh, [B, 2A]; with `gsde` what `ByState.answers` says."""
         scores: Tensor = self.actor(s)
-        return scores
+        return scores if self.spread is None else self.spread.answers(scores, self.log_std)
+
+    def _mean_and_log_std(self, s: Tensor) -> tuple[Tensor, Tensor]:
+        """Before tanh, [B, A] each."""
+        outputs = self.actor(s)
+        if self.spread is not None:
+            policy = self.spread.distribution(outputs, self.log_std)
+            return policy.mean, policy.log_std
+        mean, log_std = outputs.chunk(2, dim=-1)
+        return mean, log_std.clamp(*LOG_STD_RANGE)
 
     def _sample(self, s: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Actions [B, A] made of standard normal noise, and their log-density [B] in [-1, 1] (eq. 21).
 
         log(1 - tanh(u)^2) is written as 2 * (log 2 - u - softplus(-2u)), which stays finite.
         """
-        mean, log_std = self.actor(s).chunk(2, dim=-1)
-        log_std = log_std.clamp(*LOG_STD_RANGE)
+        mean, log_std = self._mean_and_log_std(s)
         u = mean + log_std.exp() * noise
         log_normal = -0.5 * noise.square() - log_std - 0.5 * math.log(2.0 * math.pi)
         log_slope = 2.0 * (math.log(2.0) - u - softplus(-2.0 * u))
@@ -90,8 +108,10 @@ class SAC(SACSettings, RL_pytorch):
 
     def default_policy(self) -> Policy:
         """Until set() says otherwise."""
-        return SquashedGaussianPolicy()
+        return SquashedGaussianPolicy() if self.gsde is None else SquashedGSDEPolicy()
 
     def acting_layers(self) -> list[DenseLayer] | None:
         """The actor's layers, if it consists of dense ones."""
-        return dense_layers_of(self.actor)
+        if self.spread is None:
+            return dense_layers_of(self.actor)
+        return self.spread.layers(self.actor, self.log_std)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from note_rl.agents.shared.layer_kinds import INITIALIZER
 from note_rl.support.setting_fields import check_fields, documented, like, setting
 from note_rl.support.value_kinds import OneOf, widths
 from note_rl.types import Activation
@@ -22,6 +23,12 @@ class MLPSettings:
         typical="32 to 512 each",
     )
     activation: Activation = setting("relu", OneOf(get_args(Activation)), text="Behind each of them.")
+    initializer: str | None = setting(
+        None,
+        INITIALIZER,
+        text="Of the weights: orthogonal, glorot_uniform, he_uniform or uniform; None: orthogonal where the agent begins "
+        "so (PPO, A2C), else uniform.",
+    )
 
     def __post_init__(self) -> None:
         """Refuses values of another kind or out of range (SettingsError)."""

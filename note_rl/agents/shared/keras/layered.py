@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from note_rl.agents.shared.architecture import Architecture, NetworkPlan, Placed, begin, uniform_bound, weighted
-from note_rl.agents.shared.keras.networks import MakeNetwork, as_numbers
+from note_rl.agents.shared.architecture import Architecture, NetworkPlan, Placed, begin, weighted
+from note_rl.agents.shared.keras.networks import MakeNetwork, as_numbers, begin_weights
 from note_rl.agents.shared.layer_kinds import Activate, Conv, Dense, Dropout, Flatten, Layer, Norm, Pool, Shape
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import SettingName
@@ -75,7 +74,7 @@ class LayeredNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types
         for module, layer in self._weighted():
             if not (self._borrows and module in self.trunk.layers):
                 is_last = layer is self.plan.head[-1].layer
-                _begin(module, *begin(layer, output_gain if is_last else None, orthogonal))
+                begin_weights(module, *begin(layer, output_gain if is_last else None, orthogonal))
 
     def _weighted(self) -> list[tuple[Any, Conv | Dense]]:
         modules = [module for module in (*self.trunk.layers, *self.head.layers) if isinstance(module, _WITH_WEIGHTS)]
@@ -150,7 +149,7 @@ def _conv(layer: Conv, shape: Shape) -> Any:
         layer.stride,
         layer.padding,
         activation=layer.activation,
-        kernel_initializer="zeros",  # they are drawn by `_begin`
+        kernel_initializer="zeros",  # they are drawn by `begin_weights`
     )
 
 
@@ -180,17 +179,3 @@ _MAKERS: Mapping[type[Layer], Callable[[Any, Shape], Any]] = {
     Dropout: lambda layer, shape: keras.layers.Dropout(layer.rate),
     Activate: lambda layer, shape: keras.layers.Activation(layer.function),
 }
-
-
-def _begin(module: Any, initializer: str, gain: float) -> None:
-    """Draws the weights; biases start at 0, or with `uniform` weights within their bounds."""
-    shape = module.kernel.shape  # [..., in, out]
-    if initializer == "orthogonal":
-        module.kernel.assign(keras.initializers.Orthogonal(gain)(shape))
-        module.bias.assign(module.bias * 0.0)
-        return
-    window = int(np.prod(shape[:-2]))
-    bound = uniform_bound(initializer, gain, window * shape[-2], window * shape[-1])
-    drawn = keras.initializers.RandomUniform(-bound, bound)
-    module.kernel.assign(drawn(shape))
-    module.bias.assign(drawn(module.bias.shape) if initializer == "uniform" else module.bias * 0.0)

@@ -3,10 +3,13 @@
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
+from note_rl.agents.shared.architecture import uniform_bound
 from note_rl.agents.shared.perceptrons import CNNSettings, MLPSettings
 from note_rl.agents.shared.spaces import ContinuousSpaces, image_shape, say_if_pixels
 from note_rl.environments.frames import channels_first
@@ -32,6 +35,20 @@ def as_numbers(x: tf.Tensor) -> tf.Tensor:
     return tf.cast(x, tf.float32) / 255.0 if x.dtype == tf.uint8 else tf.cast(x, tf.float32)
 
 
+def begin_weights(module: Any, initializer: str, gain: float) -> None:
+    """Draws the weights; biases start at 0, or with `uniform` weights within their bounds."""
+    shape = module.kernel.shape  # [..., in, out]
+    if initializer == "orthogonal":
+        module.kernel.assign(keras.initializers.Orthogonal(gain)(shape))
+        module.bias.assign(module.bias * 0.0)
+        return
+    window = int(np.prod(shape[:-2]))
+    bound = uniform_bound(initializer, gain, window * shape[-2], window * shape[-1])
+    drawn = keras.initializers.RandomUniform(-bound, bound)
+    module.kernel.assign(drawn(shape))
+    module.bias.assign(drawn(module.bias.shape) if initializer == "uniform" else module.bias * 0.0)
+
+
 class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
     """A multilayer perceptron over flattened observations, with a linear last layer.
 
@@ -40,7 +57,7 @@ class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
     Args:
         input_shape: Shape of one observation.
         num_outputs: Width of the last layer.
-        hidden_sizes, activation: See `MLPSettings`.
+        hidden_sizes, activation, initializer: See `MLPSettings`.
     """
 
     @taking(MLPSettings)
@@ -52,6 +69,9 @@ class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
         flatten = [] if len(input_shape) == 1 else [keras.layers.Flatten()]
         super().__init__([keras.Input(input_shape), *flatten, *hidden, last])
         self.hidden_activation = settings.activation
+        self.initializer = settings.initializer
+        if self.initializer is not None:
+            self._draw(self.initializer, 1.0)
 
     def call(self, inputs: tf.Tensor, training: bool | None = None, mask: tf.Tensor | None = None) -> tf.Tensor:
         """[B, *input_shape] -> [B, num_outputs]."""
@@ -76,12 +96,16 @@ class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
     def start_orthogonal(self, output_gain: float) -> None:
         """Orthogonal weights of gain sqrt(2), the last layer's of `output_gain`, and biases 0, as PPO starts.
 
-        A small gain makes a policy start out nearly uniform (Andrychowicz et al. 2021, section 3.2).
+        A small gain makes a policy start out nearly uniform (Andrychowicz et al. 2021, section 3.2). Weights of another
+        initializer that was asked for stay as they are.
         """
+        if self.initializer in (None, "orthogonal"):
+            self._draw("orthogonal", output_gain)
+
+    def _draw(self, initializer: str, output_gain: float) -> None:
+        hidden = 2**0.5 if initializer == "orthogonal" else 1.0
         for layer in self._dense():
-            gain = output_gain if layer is self.layers[-1] else 2**0.5
-            layer.kernel.assign(keras.initializers.Orthogonal(gain)(layer.kernel.shape))
-            layer.bias.assign(layer.bias * 0.0)
+            begin_weights(layer, initializer, output_gain if layer is self.layers[-1] else hidden)
 
     def _dense(self) -> list[keras.layers.Dense]:
         return [layer for layer in self.layers if isinstance(layer, keras.layers.Dense)]

@@ -6,9 +6,9 @@ from typing import Any, Self, cast
 
 from torch import Tensor, nn
 
-from note_rl.agents.shared.architecture import Architecture, NetworkPlan, Placed, begin, uniform_bound, weighted
+from note_rl.agents.shared.architecture import Architecture, NetworkPlan, Placed, begin, weighted
 from note_rl.agents.shared.layer_kinds import Activate, Conv, Dense, Dropout, Flatten, Layer, Norm, Pool, Shape
-from note_rl.agents.shared.torch.networks import ACTIVATIONS, MakeNetwork, as_dense_layers, as_numbers
+from note_rl.agents.shared.torch.networks import ACTIVATIONS, MakeNetwork, as_dense_layers, as_numbers, begin_weights
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import SettingName
 from note_rl.learners.numpy_policy import DenseLayer
@@ -72,7 +72,7 @@ class LayeredNetwork(nn.Module):
         for module, layer in self._weighted():
             if not (self._borrows and module in self.trunk):
                 is_last = layer is self.plan.head[-1].layer
-                _begin(module, *begin(layer, output_gain if is_last else None, orthogonal))
+                begin_weights(module, *begin(layer, output_gain if is_last else None, orthogonal))
 
     def _weighted(self) -> list[tuple[Weighted, Conv | Dense]]:
         modules = [module for module in (*self.trunk, *self.head) if isinstance(module, Weighted)]
@@ -180,18 +180,3 @@ _MAKERS: Mapping[type[Layer], Callable[[Any, Shape], list[nn.Module]]] = {
     Dropout: lambda layer, shape: [nn.Dropout(layer.rate)],
     Activate: lambda layer, shape: _activation(layer.function),
 }
-
-
-def _begin(module: Weighted, initializer: str, gain: float) -> None:
-    """Draws the weights; biases start at 0, or with `uniform` weights within their bounds."""
-    fan_in = module.weight[0].numel()
-    fan_out = module.weight[:, 0].numel()
-    bias = cast(Tensor, module.bias)
-    nn.init.zeros_(bias)
-    if initializer == "orthogonal":
-        nn.init.orthogonal_(module.weight, gain)
-        return
-    bound = uniform_bound(initializer, gain, fan_in, fan_out)
-    nn.init.uniform_(module.weight, -bound, bound)
-    if initializer == "uniform":
-        nn.init.uniform_(bias, -bound, bound)

@@ -9,6 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from note_rl.agents.shared.architecture import uniform_bound
 from note_rl.agents.shared.perceptrons import CNNSettings, MLPSettings
 from note_rl.agents.shared.spaces import ContinuousSpaces, image_shape, say_if_pixels
 from note_rl.environments.frames import channels_first
@@ -49,6 +50,21 @@ def as_numbers(x: Tensor) -> Tensor:
     return x.float() / 255.0 if x.dtype == torch.uint8 else x.float()
 
 
+def begin_weights(module: nn.Conv2d | nn.Linear, initializer: str, gain: float) -> None:
+    """Draws the weights; biases start at 0, or with `uniform` weights within their bounds."""
+    fan_in = module.weight[0].numel()
+    fan_out = module.weight[:, 0].numel()
+    bias = cast(Tensor, module.bias)
+    nn.init.zeros_(bias)
+    if initializer == "orthogonal":
+        nn.init.orthogonal_(module.weight, gain)
+        return
+    bound = uniform_bound(initializer, gain, fan_in, fan_out)
+    nn.init.uniform_(module.weight, -bound, bound)
+    if initializer == "uniform":
+        nn.init.uniform_(bias, -bound, bound)
+
+
 class MLP(nn.Module):
     """A multilayer perceptron over flattened observations, with a linear last layer.
 
@@ -57,19 +73,22 @@ class MLP(nn.Module):
     Args:
         input_shape: Shape of one observation.
         num_outputs: Width of the last layer.
-        hidden_sizes, activation: See `MLPSettings`.
+        hidden_sizes, activation, initializer: See `MLPSettings`.
     """
 
     @taking(MLPSettings)
     def __init__(self, input_shape: tuple[int, ...], num_outputs: int, settings: MLPSettings) -> None:
         super().__init__()
         say_if_pixels(input_shape)
+        self._initializer = settings.initializer
         self.activation = settings.activation
         sizes = [math.prod(input_shape), *settings.hidden_sizes, num_outputs]
         self.linears = [nn.Linear(i, o) for i, o in pairwise(sizes)]
         self.layers = nn.ModuleList(self.linears)  # registers the parameters
         self.act = ACTIVATIONS[settings.activation]()
         self._viewed: tuple[list[Any], list[DenseLayer]] = ([], [])  # where weights lie, and what was read there
+        if self._initializer is not None:
+            self._draw(self._initializer, 1.0)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, *input_shape] -> [B, num_outputs]."""
@@ -94,11 +113,16 @@ class MLP(nn.Module):
     def start_orthogonal(self, output_gain: float) -> None:
         """Orthogonal weights of gain sqrt(2), the last layer's of `output_gain`, and biases 0, as PPO starts.
 
-        A small gain makes a policy start out nearly uniform (Andrychowicz et al. 2021, section 3.2).
+        A small gain makes a policy start out nearly uniform (Andrychowicz et al. 2021, section 3.2). Weights of another
+        initializer that was asked for stay as they are.
         """
+        if self._initializer in (None, "orthogonal"):
+            self._draw("orthogonal", output_gain)
+
+    def _draw(self, initializer: str, output_gain: float) -> None:
+        hidden = math.sqrt(2) if initializer == "orthogonal" else 1.0
         for linear in self.linears:
-            nn.init.orthogonal_(linear.weight, output_gain if linear is self.linears[-1] else math.sqrt(2))
-            nn.init.zeros_(linear.bias)
+            begin_weights(linear, initializer, output_gain if linear is self.linears[-1] else hidden)
 
     def dense_layers(self) -> list[DenseLayer]:
         """Views of the weights for acting in NumPy, which follow what is learned; copies of those on a GPU."""
