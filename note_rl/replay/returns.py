@@ -36,6 +36,15 @@ def standardise(values: FloatArray, epsilon: float = 1e-8) -> FloatArray:
     return standardised
 
 
+def standardise_rows(values: FloatArray, epsilon: float = 1e-8) -> FloatArray:
+    """Zero mean and unit sample deviation of each row of [K, B]; rows of one number are left as they are."""
+    if values.shape[1] == 1:
+        return values
+    centred = values - values.mean(axis=1, keepdims=True)
+    standardised: FloatArray = centred / (values.std(axis=1, ddof=1, keepdims=True) + epsilon)
+    return standardised
+
+
 def explained_variance(prediction: FloatArray, target: FloatArray) -> float:
     """Share of the target's variance that a prediction explains: 1 - Var(target - prediction) / Var(target).
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from note_rl.replay.frame_ring import FrameRing
-from note_rl.replay.returns import generalised_advantage, standardise
+from note_rl.replay.returns import generalised_advantage, standardise, standardise_rows
 from note_rl.replay.ring import flat, gathered
 from note_rl.settings.replay_choices import RolloutPriority
 from note_rl.types import IMPORTANCE_RATIO, STEP_COLUMNS, Array, BoolArray, FloatArray, IntArray, Sample, Steps
@@ -32,6 +32,7 @@ class Rollout:
         self._gamma = gamma
         self._steps = steps
         self._frames = frames
+        self._per_minibatch = False
         if steps.log_prob is not None:
             self._extras["log_prob_old"] = flat(steps.log_prob)
             if IMPORTANCE_RATIO in self._extras:  # log pi = log mu + log(pi / mu)
@@ -41,14 +42,14 @@ class Rollout:
         """T * E."""
         return self._steps.num_env_steps
 
-    def add_advantages(self, value: ValueFunction, gae_lambda: float, standardised: bool) -> None:
+    def add_advantages(self, value: ValueFunction, gae_lambda: float, standardised: bool | str) -> None:
         """Adds advantage, return_ and value_old to what minibatches offer.
 
         Args:
             value: The agent's value function: [N, *obs] -> [N].
             gae_lambda: Weight of long against short returns, in [0, 1].
-            standardised: Whether advantages get mean 0 and deviation 1 over the rollout. (Over the rollout, not the
-                minibatch: samples of a minibatch then do not depend on each other.)
+            standardised: Whether advantages get mean 0 and deviation 1 over the rollout, so that samples of a minibatch
+                do not depend on each other; minibatch: over each minibatch.
         """
         steps = self._steps
         value_old, next_value = (values.reshape(steps.reward.shape) for values in self._values(value))
@@ -56,7 +57,8 @@ class Rollout:
         advantage, return_ = generalised_advantage(
             reward, value_old, next_value, steps.terminated, steps.ended, self._gamma, gae_lambda
         )
-        self._extras["advantage"] = flat(standardise(advantage) if standardised else advantage)
+        self._per_minibatch = standardised == "minibatch"
+        self._extras["advantage"] = flat(standardise(advantage) if standardised is True else advantage)
         self._extras["return_"] = flat(return_)
         self._extras["value_old"] = flat(value_old)
 
@@ -104,6 +106,9 @@ class Rollout:
     def gather(self, index: IntArray, sync: BoolArray) -> Sample:
         """The transitions at index [K, B] as minibatches, with the target updates [K] that go with them."""
         terminated = gathered(self._columns["terminated"], index).astype(np.float32)
+        extras = {name: gathered(values, index) for name, values in self._extras.items()}
+        if self._per_minibatch:
+            extras["advantage"] = standardise_rows(extras["advantage"])
         return Sample(
             obs=self._seen("obs", index),
             action=gathered(self._columns["action"], index),
@@ -112,7 +117,7 @@ class Rollout:
             terminated=terminated,
             discount=np.float32(self._gamma) * (1.0 - terminated),
             sync=sync,
-            extras={name: gathered(values, index) for name, values in self._extras.items()},
+            extras=extras,
             slots=index,
         )
 

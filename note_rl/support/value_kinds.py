@@ -190,6 +190,14 @@ def count_or_rollout(name: Name, value: Any) -> int | str:
     return Count()(name, value)
 
 
+@described("True, False or 'minibatch'")
+def flag_or_minibatch(name: Name, value: Any) -> bool | str:
+    """True, False or "minibatch"."""
+    if isinstance(value, str) and value == "minibatch":
+        return value
+    return flag(name, value)
+
+
 @described("True, False or 'auto'")
 def flag_or_auto(name: Name, value: Any) -> bool | str:
     """True, False or "auto"."""

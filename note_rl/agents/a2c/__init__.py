@@ -1,6 +1,7 @@
 """Advantage actor-critic (Mnih et al. 2016, https://arxiv.org/abs/1602.01783, without the asynchrony)."""
 
 from types import MappingProxyType
+from typing import Literal
 
 from note_rl.agents.actor_critic import ActorCriticSettings
 
@@ -17,4 +18,4 @@ class A2CSettings(ActorCriticSettings):
 
     gae_lambda: float = 1.0
     entropy_coef: float = 0.01
-    normalise_advantage: bool = False
+    normalise_advantage: bool | Literal["minibatch"] = False

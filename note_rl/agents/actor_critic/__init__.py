@@ -1,14 +1,14 @@
 """What algorithms have in common that learn a policy and its value from rollouts."""
 
 from dataclasses import InitVar
-from typing import Any
+from typing import Any, Literal
 
 from note_rl.agents.shared import MakeNetwork, PolicySettings
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.settings import GSDE
 from note_rl.settings.state_dependent_noise import gsde as gsde_kind
 from note_rl.support.setting_fields import setting
-from note_rl.support.value_kinds import SHARE, Number, flag
+from note_rl.support.value_kinds import SHARE, Number, flag_or_minibatch
 
 
 class ActorCriticSettings(PolicySettings):
@@ -33,10 +33,10 @@ class ActorCriticSettings(PolicySettings):
         effect="higher: less bias, more variance",
         typical="0.9 to 1",
     )
-    normalise_advantage: bool = setting(
+    normalise_advantage: bool | Literal["minibatch"] = setting(
         default=True,
-        kind=flag,
-        text="Whether advantages get mean 0 and deviation 1 over the rollout.",
+        kind=flag_or_minibatch,
+        text="Whether advantages get mean 0 and deviation 1 over the rollout; minibatch: over each minibatch.",
         effect="with it, the size of rewards does not change the size of steps",
     )
     initial_log_std: float = setting(

@@ -2,6 +2,7 @@
 
 from dataclasses import InitVar
 from types import MappingProxyType
+from typing import Literal
 
 from note_rl.agents.actor_critic import ActorCriticSettings
 from note_rl.agents.shared import MakeNetwork
@@ -23,5 +24,5 @@ class BCSettings(ActorCriticSettings):
     gamma: float = setting(init=False)
     gae_lambda: float = setting(init=False)
     value_coef: float = setting(init=False)
-    normalise_advantage: bool = setting(init=False)
+    normalise_advantage: bool | Literal["minibatch"] = setting(init=False)
     gsde: GSDE | None = setting(init=False)

@@ -51,7 +51,8 @@ class AgentView:
         value: Values [N] of observations [N, *obs]; None: no advantages are worked out.
         reward: The learned reward [N] of (obs, action, next_obs), each [N, ...].
         goals: What hindsight needs to know of the task.
-        standardise_advantage: Whether advantages get mean 0 and deviation 1 over a rollout.
+        standardise_advantage: Whether advantages get mean 0 and deviation 1 over a rollout; minibatch: over each
+            minibatch.
         normalise_obs: Observations [..., *obs] as the agent is to see them; None: as stored.
         normalise_reward: Rewards of any shape as they are to be learned from; None: as stored.
     """
@@ -61,7 +62,7 @@ class AgentView:
     value: Callable[[Array], FloatArray] | None = None
     reward: RewardFunction | None = None
     goals: GoalFunctions | None = None
-    standardise_advantage: bool = True
+    standardise_advantage: bool | str = True
     normalise_obs: Callable[[Array], Array] | None = None
     normalise_reward: Callable[[FloatArray], FloatArray] | None = None
 

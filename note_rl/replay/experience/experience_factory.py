@@ -31,13 +31,14 @@ def agent_view(
         goals: Where the goal stands in an observation, where tasks have one.
         reward: Normalises rewards; None: they stay as they are.
     """
+    told = getattr(agent, "normalise_advantage", agent.default_normalise_advantage)
     return AgentView(
         gamma=(lambda: float(agent.gamma)) if hasattr(agent, "gamma") else None,
         gae_lambda=lambda: float(getattr(agent, "gae_lambda", agent.default_gae_lambda)),
         value=learner.value if hasattr(agent, "value") else None,
         reward=learner.reward if hasattr(agent, "reward") else None,
         goals=goal_functions(agent, goals),
-        standardise_advantage=bool(getattr(agent, "normalise_advantage", agent.default_normalise_advantage)),
+        standardise_advantage=told if told == "minibatch" else bool(told),
         normalise_obs=agent.obs_normaliser if settings.normalise_obs else None,
         normalise_reward=reward,
     )

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from note_rl.policy import SquashedGSDEPolicy
+from note_rl.settings import GSDE
 from tests.note_rl.agents.continuous import CENTRE, SCALE, columns, losses, make, perceptron, q, ready, sample
 from tests.note_rl.frameworks import frameworks
 
@@ -43,3 +45,43 @@ def test_alpha_moves_towards_the_entropy_wanted(framework):
     ready(agent, framework.optimizers.sgd(agent.param, 0.01)).update(batch, {})
     moved = framework.array(agent.log_alpha)[0]
     assert moved == pytest.approx(0.01 * (log_prob.mean() + 50.0), rel=1e-4)
+
+
+def test_a_learned_alpha_starts_where_it_is_told(framework):
+    assert framework.array(make(framework, "SAC", initial_alpha=0.1).log_alpha)[0] == pytest.approx(np.log(0.1))
+    fixed = make(framework, "SAC", alpha=0.3, initial_alpha=0.1)
+    assert framework.array(fixed.log_alpha)[0] == pytest.approx(np.log(0.3))
+
+
+def by_state(agent, s, noise, clip_mean):
+    """Actions, and their log-density, where deviations are those of a sum over features."""
+    *hidden, output = agent.actor.means.dense_layers()
+    features = perceptron(hidden, s)
+    mean = np.clip(perceptron([output], features), -clip_mean, clip_mean)
+    deviation = np.sqrt(features**2 @ np.full((8, 2), np.exp(2 * -0.5)) + 1e-6)
+    u = mean + deviation * noise
+    log_normal = -0.5 * noise**2 - np.log(deviation) - 0.5 * np.log(2 * np.pi)
+    return CENTRE + SCALE * np.tanh(u), (log_normal - np.log(1 - np.tanh(u) ** 2)).sum(1)
+
+
+def test_sac_losses_with_state_dependent_exploration(framework):
+    gsde = GSDE(learn_features=True, clip_mean=0.05)
+    agent = make(framework, "SAC", alpha=0.3, gsde=gsde, initial_log_std=-0.5)
+    assert isinstance(agent.default_policy(), SquashedGSDEPolicy)
+    batch = sample(agent)
+    s, a, r, next_s, discount = columns(batch)
+    next_a, next_log_prob = by_state(agent, next_s, batch.extras["next_noise"][0], 0.05)
+    next_q = np.minimum(q(agent.target_critic_1, next_s, next_a), q(agent.target_critic_2, next_s, next_a))
+    target = r + discount * (next_q - 0.3 * next_log_prob)
+    errors = [q(critic, s, a) - target for critic in (agent.critic_1, agent.critic_2)]
+    new_a, log_prob = by_state(agent, s, batch.extras["noise"][0], 0.05)
+    new_q = np.minimum(q(agent.critic_1, s, new_a), q(agent.critic_2, s, new_a))
+    expected = [(0.3 * log_prob - new_q).mean(), (errors[0] ** 2 + errors[1] ** 2).mean()]
+    np.testing.assert_allclose(losses(framework, agent, batch).loss[0], expected, rtol=1e-4, atol=1e-6)
+    before = framework.array(agent.log_std)
+    ready(agent, [framework.optimizers.sgd(group, 0.1) for group in agent.param]).update(batch, {})
+    assert np.abs(framework.array(agent.log_std) - before).max() > 1e-4, "deviations learn with the actor"
+    answers = agent.learner.act(s)
+    assert agent.learner.actor.is_mirrored()
+    assert answers.shape == (6, 2 + 2 * 8)
+    assert np.abs(answers[:, :2]).max() <= 0.05 + 1e-7

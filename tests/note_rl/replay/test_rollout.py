@@ -75,6 +75,19 @@ def test_another_reward_goes_into_the_advantages():
     np.testing.assert_allclose(sample.extras["advantage"], [[0.5, 12.5]])
 
 
+def test_advantages_of_each_minibatch_have_mean_0_and_deviation_1_if_asked_for():
+    """Rewards are the advantages here; of 1 and 3 the sample deviation is sqrt(2)."""
+    rollout = Rollout(steps(0, 5), gamma=0.5)
+    rollout.replace_reward(lambda obs, action, next_obs: np.array([1.0, 3.0, 5.0, 5.0, 9.0]))
+    rollout.add_advantages(lambda obs: 0.0 * obs[:, 0], gae_lambda=0.0, standardised="minibatch")
+    no_sync = np.zeros(2, bool)
+    found = rollout.gather(np.array([[0, 1], [2, 4]]), no_sync).extras["advantage"]
+    np.testing.assert_allclose(found, np.array([[-1, 1], [-1, 1]]) / np.sqrt(2), rtol=1e-6)
+    np.testing.assert_allclose(rollout.gather(np.array([[2, 3]]), no_sync[:1]).extras["advantage"], [[0.0, 0.0]])
+    single = rollout.gather(np.array([[0], [4]]), no_sync).extras["advantage"]
+    np.testing.assert_allclose(single, [[1.0], [9.0]])
+
+
 def test_frames_are_read_as_stacks_over_the_beginning_of_a_rollout():
     frames = FrameRing(4, num_frames=3)
     for first in (0, 4):

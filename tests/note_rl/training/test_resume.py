@@ -1,5 +1,6 @@
 """Training 2N steps is training N, saving, restoring elsewhere and training N more, bit for bit."""
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -7,9 +8,17 @@ import numpy as np
 import pytest
 
 from note_rl.learners.pytorch.step_graph.replay import replay
-from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy, SoftmaxPolicy, SquashedGaussianPolicy
+from note_rl.policy import (
+    EpsGreedyQPolicy,
+    GaussianPolicy,
+    GSDEPolicy,
+    SoftmaxPolicy,
+    SquashedGaussianPolicy,
+    SquashedGSDEPolicy,
+)
 from note_rl.policy.noise import OrnsteinUhlenbeckProcess
 from note_rl.seeding import seed_everything
+from note_rl.settings import GSDE
 from note_rl.training.callbacks import LambdaCallback
 from note_rl.training.checkpoint import read_checkpoint
 from tests.note_rl.agents.shared.several_choices import dials
@@ -77,6 +86,19 @@ CASES = {
         },
         total_steps=512,
     ),
+    "state_dependent_rollout": Case(  # a noise matrix lasts from one rollout into the next
+        "A2C",
+        "Pendulum-v1",
+        {"policy": GSDEPolicy(hold=11), "PPO": True, "rollout_steps": 8, "num_envs": 2, "normalise_obs": True},
+        {"hidden_size": (8,), "gsde": GSDE()},
+    ),
+    "state_dependent_noise_in_the_loss": Case(
+        "SAC",
+        "Pendulum-v1",
+        {"policy": SquashedGSDEPolicy(hold=70), **REPLAY, "train_freq": 50},
+        {"hidden_size": (8,), "gsde": GSDE(learn_features=True, clip_mean=2.0), "initial_log_std": -1.0},
+        total_steps=400,
+    ),
     "noise_with_a_memory": Case(
         "DDPG",
         "Pendulum-v1",
@@ -93,7 +115,7 @@ def make(framework, case, seed=3):
     make_agent = getattr(framework.agents, case.agent)  # imports the framework, which is then seeded
     seed_everything(seed)
     agent = make_agent(**{"hidden_size": (8,), **case.arguments}, env=case.env)
-    agent.set(seed=seed, **case.settings)
+    agent.set(seed=seed, **copy.deepcopy(case.settings))  # a policy may remember what it drew
     if isinstance(agent.param[0], (list, tuple)) and case.agent != "PPO":
         return agent, [framework.optimizers.adam(group, 1e-2) for group in agent.param]
     return agent, framework.optimizers.adam(agent.param, 1e-2)
