@@ -236,3 +236,13 @@ def test_agents_without_it_say_so(framework, name):
 def test_another_kind_of_value_is_refused(framework, value):
     with pytest.raises(SettingsError, match=r"gsde must be a GSDE\(\)"):
         make(framework, "PPO", gsde=value)
+
+
+def test_trpo_takes_a_step_within_its_bound(framework):
+    agent = make(framework, "TRPO", gsde=GSDE(), critic_iterations=1, critic_batch_size=32, max_kl=0.01)
+    agent.set(policy=GSDEPolicy(), rollout_steps=32, num_envs=2, seed=0)
+    before = framework.array(agent.log_std)
+    optimizer = [framework.optimizers.adam(group, 1e-3) for group in agent.param]
+    agent.train(optimizer=optimizer, total_steps=64, jit_compile=False, p=0)
+    assert 0.0 < agent.kl <= 0.01
+    assert np.abs(framework.array(agent.log_std) - before).max() > 0.0

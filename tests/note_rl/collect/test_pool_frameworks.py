@@ -8,9 +8,9 @@ import pytest
 from note_rl.errors import WorkerError
 from note_rl.examples.coordination import CoordinationGame
 from note_rl.learners.base import parameter_groups
-from note_rl.policy import GreedyQPolicy, NoisyPolicy, SoftmaxPolicy
+from note_rl.policy import GreedyQPolicy, GSDEPolicy, NoisyPolicy, SoftmaxPolicy
 from note_rl.seeding import seed_everything
-from note_rl.settings import WorkerSettings
+from note_rl.settings import GSDE, WorkerSettings
 from tests.note_rl.collect.counting import CountingAgent, Watched, running_pool, settings
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.manuals.agents import dqn
@@ -137,3 +137,23 @@ def test_an_agent_that_comes_out_differently_in_workers_is_refused():
     agent.further = None
     with pytest.raises(WorkerError, match="has 'agent/further', which the one that trains does not have: define build"):
         agent.train(total_steps=24)
+
+
+@pytest.mark.slow_in_keras
+@BOTH
+def test_state_dependent_noise_of_workers_is_as_wide_as_the_agent_says(framework):
+    """Each worker has noise matrices of its own; the density of what it chose is that of the agent's present answers."""
+    seed_everything(1)
+    agent = framework.agents.A2C(hidden_size=(8,), env="Pendulum-v1", gsde=GSDE(), initial_log_std=-1.0)
+    policy = GSDEPolicy(hold=5)
+    agent.settings = settings(WorkerSettings(processes=2, overlapping=False), num_envs=3, policy=policy)
+    with running_pool(agent, policy) as (pool, act):
+        for _ in range(2):
+            steps, _ = pool.collect(act, 10)
+            scores = act(steps.obs.reshape(-1, 3))
+            expected = policy.log_prob(scores, steps.action.reshape(-1, 1)).reshape(10, 3)
+            np.testing.assert_allclose(steps.log_prob, expected, rtol=1e-3, atol=1e-3)
+            noise = steps.action[..., 0] - scores[:, 0].reshape(10, 3)
+            assert len(np.unique(noise.round(6))) == 30
+            numbers = agent.learner.get_state()
+            agent.learner.set_state({n: v + np.float32(0.1) if v.dtype == np.float32 else v for n, v in numbers.items()})

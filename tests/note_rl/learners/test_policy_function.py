@@ -12,6 +12,7 @@ from gymnasium import spaces
 
 from note_rl.errors import AgentContractError, NoteRLError, SettingsError
 from note_rl.policy import NoisyPolicy, SoftmaxPolicy
+from note_rl.settings import GSDE
 from tests.note_rl.frameworks import frameworks
 
 NUM = 100
@@ -54,8 +55,8 @@ def made(framework, name: str) -> Any:
         layered = importlib.import_module(f"note_rl.agents.{framework.package}.layered").layered_network
         agent = agents.PPO(env=Pictures, network=partial(layered, layers=LAYERS))
     else:
-        kind, _, task = name.partition(" ")
-        agent = getattr(agents, kind)(env=task, **small)
+        kind, task, *by_state = name.split()
+        agent = getattr(agents, kind)(env=task, **small, **({"gsde": GSDE()} if by_state else {}))
         shape = gymnasium.make(task).observation_space.shape
         agent.obs_normaliser.update(np.random.default_rng(1).normal(0.5, 3.0, (50, 1, *shape)))
     rng = np.random.default_rng(0)
@@ -80,7 +81,7 @@ def expected(agent: Any, obs: np.ndarray) -> np.ndarray:
 
 NAMES = (
     *("DQN CartPole-v1", "DuelingDQN CartPole-v1", "PPO CartPole-v1"),
-    *("PPO Pendulum-v1", "SAC Pendulum-v1", "layers"),
+    *("PPO Pendulum-v1", "SAC Pendulum-v1", "SAC Pendulum-v1 gsde", "layers"),
 )
 FRAMEWORKS = {one.id: one.values[0] for one in frameworks()}
 
@@ -90,6 +91,7 @@ FRAMEWORKS = {one.id: one.values[0] for one in frameworks()}
     [
         ("pytorch", "DQN CartPole-v1"),
         pytest.param("pytorch", "PPO Pendulum-v1", marks=pytest.mark.slow),
+        pytest.param("pytorch", "PPO Pendulum-v1 gsde", marks=pytest.mark.slow),
         *(("keras", name) for name in NAMES),
     ],
 )
