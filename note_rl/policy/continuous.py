@@ -71,7 +71,7 @@ class ContinuousPolicy(Policy):
         return clipped
 
     def _squash(self, x: FloatArray) -> FloatArray:
-        """tanh of numbers [E, ...], scaled to the bounds."""
+        """Tanh of numbers [E, ...], scaled to the bounds."""
         low, high = self._low_and_high(x.shape)
         return self._clip(low + 0.5 * (np.tanh(x) + 1.0) * (high - low))
 

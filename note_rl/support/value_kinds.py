@@ -194,8 +194,8 @@ def count_or_rollout(name: Name, value: Any) -> int | str:
 def flag_or_minibatch(name: Name, value: Any) -> bool | str:
     """True, False or "minibatch"."""
     if isinstance(value, str) and value == "minibatch":
-        return value
-    return flag(name, value)
+        return "minibatch"
+    return bool(flag(name, value))
 
 
 @described("True, False or 'auto'")

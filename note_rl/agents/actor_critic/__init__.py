@@ -42,8 +42,8 @@ class ActorCriticSettings(PolicySettings):
     initial_log_std: float = setting(
         default=0.0,
         kind=Number(),
-        text="Log deviation of continuous actions at the start; it is learned, the same for all states. With `gsde`: of "
-        "the noise matrix.",
+        text="Log deviation of continuous actions at the start; it is learned, the same for all states. With `gsde` "
+        "it is that of the noise matrix.",
         effect="higher: wider exploration at the start",
         typical="-2 to 0",
     )
@@ -59,6 +59,6 @@ def check_has_numbers(agent: str, gsde: GSDE | None, choice: Any) -> None:
     """Refuses state-dependent exploration where actions are chosen, not numbers (EnvironmentMismatchError)."""
     if gsde is not None and choice is not None:
         raise EnvironmentMismatchError(
-            f"gsde adds noise to actions that are numbers, and in this environment {agent} chooses among actions: leave "
-            "gsde out"
+            f"gsde adds noise to actions that are numbers, and in this environment {agent} chooses among actions: "
+            "leave gsde out"
         )

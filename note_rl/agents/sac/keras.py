@@ -33,9 +33,7 @@ class SAC(SACSettings, RL):
         with tf.device(given.device):
             self.actor = make(spaces.obs_shape, spaces.action_size * (2 if self.spread is None else 1))
             if self.spread is not None:
-                self.log_std = tf.Variable(
-                    self.spread.start(self.actor, spaces.action_size, self.initial_log_std)
-                )
+                self.log_std = tf.Variable(self.spread.start(self.actor, spaces.action_size, self.initial_log_std))
                 self.actor = self.spread.network(self.actor)
                 learned = [self.log_std]
             self.critic_1, self.target_critic_1 = QNetwork(make_critic, spaces), QNetwork(make_critic, spaces)

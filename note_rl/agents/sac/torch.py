@@ -33,8 +33,8 @@ class SAC(SACSettings, RL_pytorch):
         self.actor = make(spaces.obs_shape, spaces.action_size * (2 if self.spread is None else 1))
         learned = []
         if self.spread is not None:
-            start = self.spread.start(self.actor, spaces.action_size, self.initial_log_std)
-            self.log_std = start.to(given.device).requires_grad_()
+            log_std = self.spread.start(self.actor, spaces.action_size, self.initial_log_std)
+            self.log_std = log_std.to(given.device).requires_grad_()
             self.actor = self.spread.network(self.actor)
             learned = [self.log_std]
         self.actor = self.actor.to(given.device)

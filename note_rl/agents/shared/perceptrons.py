@@ -26,8 +26,8 @@ class MLPSettings:
     initializer: str | None = setting(
         None,
         INITIALIZER,
-        text="Of the weights: orthogonal, glorot_uniform, he_uniform or uniform; None: orthogonal where the agent begins "
-        "so (PPO, A2C), else uniform.",
+        text="Of the weights: orthogonal, glorot_uniform, he_uniform or uniform; None: orthogonal where the agent "
+        "begins so (PPO, A2C), else uniform.",
     )
 
     def __post_init__(self) -> None:

@@ -197,7 +197,9 @@ def test_a_policy_that_does_not_fit_is_refused_before_a_step(framework):
     agent = make(framework, "A2C", gsde=GSDE())
     agent.set(policy=GaussianPolicy(), **options)
     optimizer = framework.optimizers.sgd(agent.param, 0.1)
-    with pytest.raises(AgentContractError, match="A2C has gsde.*GaussianPolicy does not take: explore with GSDEPolicy"):
+    with pytest.raises(
+        AgentContractError, match=r"A2C has gsde.*GaussianPolicy does not take: explore with GSDEPolicy"
+    ):
         agent.train(optimizer=optimizer, total_steps=64)
     plain = make(framework, "A2C")
     plain.set(policy=GSDEPolicy(), **options)
@@ -222,7 +224,7 @@ def test_a_network_that_hides_its_last_layer_is_refused(framework):
 
         return keras.Sequential([keras.Input(input_shape), keras.layers.Dense(num_outputs)])
 
-    with pytest.raises(SettingsError, match="last hidden layer of the policy's network.*(Linear|Sequential) does not"):
+    with pytest.raises(SettingsError, match=r"last hidden layer of the policy's network.*(Linear|Sequential) does not"):
         make(framework, "PPO", gsde=GSDE(), network=hiding)
 
 

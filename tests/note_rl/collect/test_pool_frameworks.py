@@ -142,7 +142,7 @@ def test_an_agent_that_comes_out_differently_in_workers_is_refused():
 @pytest.mark.slow_in_keras
 @BOTH
 def test_state_dependent_noise_of_workers_is_as_wide_as_the_agent_says(framework):
-    """Each worker has noise matrices of its own; the density of what it chose is that of the agent's present answers."""
+    """Each worker has noise matrices of its own; the density of what it chose is that of the agent's answers."""
     seed_everything(1)
     agent = framework.agents.A2C(hidden_size=(8,), env="Pendulum-v1", gsde=GSDE(), initial_log_std=-1.0)
     policy = GSDEPolicy(hold=5)
@@ -156,4 +156,6 @@ def test_state_dependent_noise_of_workers_is_as_wide_as_the_agent_says(framework
             noise = steps.action[..., 0] - scores[:, 0].reshape(10, 3)
             assert len(np.unique(noise.round(6))) == 30
             numbers = agent.learner.get_state()
-            agent.learner.set_state({n: v + np.float32(0.1) if v.dtype == np.float32 else v for n, v in numbers.items()})
+            agent.learner.set_state(
+                {n: v + np.float32(0.1) if v.dtype == np.float32 else v for n, v in numbers.items()}
+            )

@@ -1,4 +1,4 @@
-"""Noise that is a function of the state: one matrix for some steps, the density of each step, and what a resume needs."""
+"""Noise that is a function of the state: one matrix for some steps, the density of each step, what a resume needs."""
 
 import math
 

@@ -137,8 +137,9 @@ def have_one_trunk(policy: nn.Module, value: nn.Module) -> bool:
 
 def through_one_trunk(policy: nn.Module, value: nn.Module, s: Tensor) -> tuple[Tensor, Tensor]:
     """The outputs of both networks for observations [B, *obs_shape], in one pass through the trunk that they have."""
-    seen = cast(LayeredNetwork, policy).features(s)
-    return cast(Tensor, policy.head(seen)), cast(Tensor, value.head(seen))
+    of_policy, of_value = cast(LayeredNetwork, policy), cast(LayeredNetwork, value)  # or what passes theirs on
+    seen = of_policy.features(s)
+    return cast(Tensor, of_policy.head(seen)), cast(Tensor, of_value.head(seen))
 
 
 def _stacked(placed: Sequence[Placed]) -> nn.Sequential:

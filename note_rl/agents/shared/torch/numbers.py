@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -89,7 +90,7 @@ class ByState(Numbers):
     def start(self, network: nn.Module, num_actions: int, initial: float) -> Tensor:
         """See `Numbers`."""
         check_shows_hidden(network)
-        num_features = network.output_layer.in_features
+        num_features = cast(nn.Linear, network.output_layer).in_features
         return torch.full((num_features, num_actions if self.settings.full_std else 1), float(initial))
 
     def network(self, network: nn.Module) -> nn.Module:
@@ -139,6 +140,8 @@ class ByState(Numbers):
 
 class WithFeatures(nn.Module):
     """A network of means whose outputs are followed by what its output layer sees: [B, *obs] -> [B, A + F]."""
+
+    means: Any  # shows its last hidden layer; see `check_shows_hidden`
 
     def __init__(self, means: nn.Module) -> None:
         super().__init__()
