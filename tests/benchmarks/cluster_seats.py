@@ -30,10 +30,10 @@ from tests.tuner.executors.ray_cluster import simulated_cluster
 from tuner.executors.base import Event, Executor, TrialBuilt, TrialEnded, TrialReported, TrialStarted
 from tuner.executors.local import LocalExecutor
 from tuner.executors.ray import executor as ray_executor
-from tuner.executors.ray.exchange import Happened, Order, SeatInfo
 from tuner.executors.ray.executor import RayExecutor
-from tuner.executors.ray.folder_changes import Piece
-from tuner.executors.ray.seat import versions
+from tuner.executors.remote.exchange import Happened, Order, SeatInfo
+from tuner.executors.remote.folder_changes import Piece
+from tuner.executors.remote.seat import versions
 from tuner.results.protocol import StudySettings
 from tuner.runs.functions import ENTRY
 from tuner.runs.simulator import Synthetic
@@ -128,7 +128,7 @@ class FakeSeat:
     answer: Any = None
 
     def hello(self) -> Any:
-        self.answer = SeatInfo("far", "n0", 7, versions(None))
+        self.answer = SeatInfo("far", 7, versions(None))
         self.ready.append(self)
         return self
 
@@ -170,6 +170,12 @@ class FakeCluster:
     def new_seat(self) -> FakeSeat:
         return FakeSeat(self._checkpoint, self._ready)
 
+    def ask(self, seat: FakeSeat, method: str, *arguments: Any) -> Any:
+        return getattr(seat, method)(*arguments)
+
+    def kill(self, seat: FakeSeat) -> None:
+        seat.kill()
+
     def ready(self, asked: list[Any], timeout_s: float) -> list[Any]:
         wanted = set(map(id, asked))
         found = [seat for seat in self._ready if id(seat) in wanted]
@@ -190,7 +196,7 @@ class FakeCluster:
 
 def cost_of_fakes(num_trials: int, num_seats: int, url: str, kilobytes: int) -> None:
     """Prints what the controller needs for each trial when no seat makes it wait."""
-    ray_executor.Cluster = lambda *_: FakeCluster(kilobytes)  # type: ignore[assignment, misc]
+    ray_executor.RayCluster = lambda *_: FakeCluster(kilobytes)  # type: ignore[assignment, misc]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with RayExecutor(num_seats) as executor:

@@ -24,7 +24,7 @@ ROOMS = {
     "tuner": (
         *("errors", "support", "features"),
         *("trial", "config", "results", "checking", "trackers", "runs", "reporting", "executors", "study", "finders"),
-        *("sweeper", "doctor", "commands", "cli", "__main__"),
+        *("sweeper", "doctor", "commands", "cli", "extending", "testing", "__main__"),
     ),
 }
 # Only the list of features stands in the room of that name. What a feature adds to a room stands in the module of the
@@ -71,6 +71,7 @@ HOMES = {
         "tuner/sweeper/sweep_plan.py",
         "tuner/features/imports/foreign_",
         "tuner/features/imports/study_copy.py",
+        "tuner/testing/sampler_contract.py",
     ),
     "sqlalchemy": ("tuner/study/",),
     "optuna_dashboard": ("tuner/commands/dashboard.py", "tuner/study/watching/notes.py"),

@@ -12,6 +12,7 @@ from tuner.commands import Command
 from tuner.commands.preflight import compose_or_explain
 from tuner.config.comments import Comments, comments_of
 from tuner.config.composition import HYDRA_KEYS, conf_folder, config_loader
+from tuner.config.installed_groups import installed_folders
 from tuner.config.overrides import to_hydra
 from tuner.support.help_columns import in_columns, wrapped_text
 
@@ -67,7 +68,7 @@ def texts_of(
     chosen: Mapping[str, str], config_dir: str | Path | None, config_name: str
 ) -> tuple[dict[str, Comments], dict[str, str]]:
     """By group, the comments of its choice; and all their texts by path, with those of the primary config."""
-    folders = [*([Path(config_dir)] if config_dir else []), conf_folder()]
+    folders = [*([Path(config_dir)] if config_dir else []), conf_folder(), *installed_folders()]
     about = {group: comments_of(folders, group, choice) for group, choice in chosen.items()}
     texts = dict(comments_of(folders, "", config_name).texts)
     for comments in about.values():

@@ -17,6 +17,7 @@ from note_rl.support.setting_fields import Field
 from tuner.commands.help_page import NAMES, chosen_in, settings_in, texts_of
 from tuner.commands.preflight import compose_or_explain
 from tuner.config.composition import config_loader
+from tuner.config.installed_groups import installed_groups
 from tuner.config.overrides import to_hydra
 from tuner.config.paths import targets_in
 from tuner.config.setting_declarations import declared_in
@@ -92,9 +93,11 @@ def show(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | 
     found = options_of(resolved, texts_of(chosen, config_dir, "options")[1])
     if config.json:
         told = {"agent": chosen["agent"], "choices": chosen, "options": [asdict(one) for one in found]}
+        told["installed"] = {one.package: one.choices() for one in installed_groups()}
         sys.stdout.write(json.dumps(told, indent=2) + "\n")
         return 0
     rows = [row for one in found for row in _rows(one)]
+    rows += [(choice, f"of the package {one.package}") for one in installed_groups() for choice in one.choices()]
     lines = in_columns([*_HEADS, *rows], NAMES, width_of(sys.stdout) or _PIPED)
     PlainConsole().print(Text("\n".join(lines)), soft_wrap=True)
     return 0

@@ -23,6 +23,7 @@ from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import MULTIPLIED_BY, SHARE, Count, Number, OneOf, count_or_auto, flag_or_auto
 from tuner.config.cached_loader import ConfigLoader
 from tuner.config.hydra_internals import search_path_of
+from tuner.config.installed_groups import installed_groups
 from tuner.config.section_base import Section
 from tuner.config.signatures import signature_of
 from tuner.errors import UserError, require
@@ -252,18 +253,21 @@ def _offer_plugins() -> None:
 
 
 def config_loader(config_dir: str | Path | None = None) -> ConfigLoader:
-    """Hydra's loader over conf/ and, if given, a user's own folder of groups.
+    """Hydra's loader over a user's own folder of groups, if given, conf/, and what installed packages bring.
 
     Raises:
         UserError: No such folder.
     """
     prepare_hydra()
     search_path = search_path_of(conf_folder())
+    behind_all = SearchPathQuery(provider="schema")  # which has to be the last one
     if config_dir is not None:
         folder = Path(config_dir).resolve()
         if not folder.is_dir():
             raise UserError(f"--config-dir {config_dir}: there is no such folder")
-        search_path.prepend("command-line", f"file://{folder}", SearchPathQuery(provider="schema"))
+        search_path.prepend("command-line", f"file://{folder}", behind_all)
+    for installed in installed_groups():
+        search_path.prepend(installed.package, f"file://{installed.folder}", behind_all)
     return ConfigLoader(search_path)
 
 

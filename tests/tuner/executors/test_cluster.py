@@ -19,14 +19,14 @@ from ray.exceptions import (
 )
 
 from tuner.errors import UserError
-from tuner.executors.ray import cluster as cluster_module
 from tuner.executors.ray import executor as module
-from tuner.executors.ray.cluster import SeatLostError, SeatUnreachableError
+from tuner.executors.ray import ray_cluster as cluster_module
 from tuner.executors.ray.executor import RayExecutor
+from tuner.executors.remote.cluster import SeatLostError, SeatUnreachableError
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.executors.ray.cluster.find_spec", lambda name: None)
+    monkeypatch.setattr("tuner.executors.ray.ray_cluster.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'note-rl\[ray\]'"):
         RayExecutor.check()
 
@@ -110,7 +110,7 @@ def test_what_ray_says_of_a_seat(answer: str, monkeypatch: pytest.MonkeyPatch) -
         raise make()
 
     monkeypatch.setattr("ray.get", get)
-    cluster = object.__new__(cluster_module.Cluster)
+    cluster = object.__new__(cluster_module.RayCluster)
     with pytest.raises(kind, match=words) as told:
         cluster.answer("asked")
     assert type(told.value) is kind

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.executors.ray.folder_changes import FolderWatch, Piece, apply_changes, size_of
+from tuner.executors.remote.folder_changes import FolderWatch, Piece, apply_changes, size_of
 
 
 @pytest.fixture

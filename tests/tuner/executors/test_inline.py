@@ -1,6 +1,5 @@
 """Trials in this process: the same events, folders and outcomes as in processes of their own, in strict turns."""
 
-import json
 import os
 import signal
 import threading
@@ -9,31 +8,17 @@ import time
 import pytest
 
 from tuner.errors import UserError
-from tuner.executors.base import TrialBuilt, TrialEnded, TrialLogged, TrialProgress, TrialReported, TrialStarted
+from tuner.executors.base import TrialReported, TrialStarted
 from tuner.executors.inline import InlineExecutor
 from tuner.trial import Outcome, TrialSpec, current_trial, read_trial
 from tuner.trial.context import set_current_trial
-from tuner.trial.folder import METRICS_FILE, OUTPUT_FILE, PID_FILE, acquire_lock
+from tuner.trial.folder import OUTPUT_FILE, PID_FILE, acquire_lock
 
 
 @pytest.fixture
 def inline():
     with InlineExecutor(parallel=2) as executor:
         yield executor
-
-
-def test_complete_trial_says_everything_in_order(driver, inline):
-    result = driver.run(inline, "complete", learning_rate=0.1)
-    assert result.outcome is Outcome.COMPLETE
-    kinds = [TrialStarted, TrialBuilt, TrialLogged, TrialProgress, *[TrialReported] * 3, TrialEnded]
-    assert [type(event) for event in driver.events] == kinds
-    assert [(event.step, event.value) for event in driver.events[4:7]] == [(0.25, 2.5), (0.5, 5.0), (1.0, 10.0)]
-    state = read_trial(driver.folder / "0")
-    assert state.result == result
-    assert state.reports == ((0.25, 2.5), (0.5, 5.0), (1.0, 10.0))
-    assert state.spec == driver.spec("complete", learning_rate=0.1)
-    assert not state.alive
-    assert json.loads((driver.folder / "0" / METRICS_FILE).read_text()) == {"step": 3, "loss": 0.5, "bad": None}
 
 
 def test_current_trial_is_known_to_any_function_and_to_no_other(driver, inline):
@@ -66,14 +51,6 @@ def test_a_traceback_is_kept(driver, inline):
     assert 'raise KeyError("no such key")' in (driver.folder / "0" / OUTPUT_FILE).read_text()
 
 
-@pytest.mark.parametrize(
-    ("verdict", "outcome"), [("prune", Outcome.PRUNED), ("pause", Outcome.PAUSED), ("stop", Outcome.STOPPED)]
-)
-def test_a_verdict_ends_a_trial_at_its_first_report(driver, inline, verdict, outcome):
-    assert driver.run(inline, "complete", verdict).outcome is outcome
-    assert read_trial(driver.folder / "0").reports == ((0.25, 2.5),)
-
-
 def test_trials_take_turns_at_reports_and_only_one_runs_at_a_time(driver, inline):
     for number in (0, 1):
         driver.start(inline, "complete", number)
@@ -97,13 +74,6 @@ def test_stop_all_ends_trials_that_wait_for_a_verdict_or_for_their_first_turn(dr
     assert read_trial(driver.folder / "1").reports == ()
 
 
-def test_a_trial_goes_on_where_it_was(driver, inline):
-    driver.run(inline, "complete", "stop")
-    result = driver.run(inline, "complete")
-    assert result.outcome is Outcome.COMPLETE
-    assert read_trial(driver.folder / "0").reports == ((0.25, 2.5), (0.5, 5.0), (1.0, 10.0))
-
-
 def test_wait_returns_when_its_time_is_up_and_a_hung_trial_keeps_nothing_from_ending(driver):
     gate = threading.Event()
     executor = InlineExecutor()
@@ -118,13 +88,6 @@ def test_wait_returns_when_its_time_is_up_and_a_hung_trial_keeps_nothing_from_en
     assert thread.is_alive(), "nobody can end it"
     gate.set()
     thread.join()
-
-
-def test_a_function_can_be_given_instead_of_an_entry(driver, inline):
-    seen = []
-    inline.start(driver.spec("complete"), driver.folder / "0", lambda context: seen.append(context.spec.seed))
-    assert driver.finish(inline)["screen/0"].outcome is Outcome.COMPLETE
-    assert seen == [11]
 
 
 def test_a_folder_in_use_is_refused(driver, inline):

@@ -10,11 +10,11 @@ import pytest
 from tuner.errors import UserError
 from tuner.executors.base import Event, Seats, TrialEnded, TrialReported, TrialStarted
 from tuner.executors.ray import executor as module
-from tuner.executors.ray.cluster import SeatLostError, SeatUnreachableError
-from tuner.executors.ray.exchange import Happened, Order, SeatInfo
 from tuner.executors.ray.executor import RayExecutor
-from tuner.executors.ray.folder_changes import Piece
-from tuner.executors.ray.seat import versions
+from tuner.executors.remote.cluster import SeatLostError, SeatUnreachableError
+from tuner.executors.remote.exchange import Happened, Order, SeatInfo
+from tuner.executors.remote.folder_changes import Piece
+from tuner.executors.remote.seat import versions
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 
 KEY = "screen/0"
@@ -61,6 +61,12 @@ class FakeCluster:
         self.made.append(seat)
         return seat
 
+    def ask(self, seat: FakeSeat, method: str, *arguments: Any) -> Any:
+        return getattr(seat, method)(*arguments)
+
+    def kill(self, seat: FakeSeat) -> None:
+        seat.kill()
+
     def ready(self, asked: list[Any], timeout_s: float) -> list[Any]:
         return [token for token in asked if token[0].is_placed and (isinstance(token[1], str) or token[0].answers)]
 
@@ -69,7 +75,7 @@ class FakeCluster:
         if token[1] == "hello":
             if seat.refusal is not None:
                 raise seat.refusal
-            return SeatInfo("far", "n0", 7, seat.versions)
+            return SeatInfo("far", 7, seat.versions)
         answer = seat.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -93,7 +99,7 @@ Make = Callable[..., tuple[RayExecutor, FakeCluster]]
 def make(monkeypatch: pytest.MonkeyPatch) -> Make:
     def make(*seats: FakeSeat, **settings: Any) -> tuple[RayExecutor, FakeCluster]:
         cluster = FakeCluster(*seats)
-        monkeypatch.setattr(module, "Cluster", lambda *arguments: cluster)
+        monkeypatch.setattr(module, "RayCluster", lambda *arguments: cluster)
         monkeypatch.setattr(module, "check_installed", lambda: None)
         monkeypatch.setattr("time.sleep", lambda seconds: None)
         return RayExecutor(**settings), cluster

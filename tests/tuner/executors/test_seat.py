@@ -7,9 +7,9 @@ import pytest
 
 from tuner.executors.base import Event, TrialEnded, TrialReported
 from tuner.executors.preload import Preload
-from tuner.executors.ray.exchange import Order, SeatSettings, TrialStart
-from tuner.executors.ray.folder_changes import Piece, apply_changes
-from tuner.executors.ray.seat import Seat
+from tuner.executors.remote.exchange import Order, SeatSettings, TrialStart
+from tuner.executors.remote.folder_changes import Piece, apply_changes
+from tuner.executors.remote.seat import Seat
 from tuner.trial import Limits, Outcome, TrialSpec
 from tuner.trial import folder as files
 

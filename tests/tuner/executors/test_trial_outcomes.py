@@ -17,9 +17,9 @@ from tuner.trial import Outcome, read_trial
 from tuner.trial.folder import METRICS_FILE
 
 
-@pytest.mark.parametrize("isolation", ["forkserver", "spawn"])
-def test_complete_trial_says_everything_in_order(driver, isolation):
-    with LocalExecutor(isolation=isolation) as executor:
+def test_complete_trial_in_an_interpreter_of_its_own_says_everything_in_order(driver):
+    """From a fork server, and what else all executors do: test_executor_contract.py."""
+    with LocalExecutor(isolation="spawn") as executor:
         result = driver.run(executor, "complete", learning_rate=0.1)
     assert result.outcome is Outcome.COMPLETE
     assert [type(event) for event in driver.events] == [
@@ -88,13 +88,6 @@ def test_kind_of_end_is_told(driver, shared_executor, entry, outcome, reason):
     assert read_trial(driver.folder / "0").result == result  # the parent writes what the child could not
 
 
-@pytest.mark.parametrize(("entry", "deterministic"), [("raise_user_error", True), ("raise_error", False)])
-def test_a_mistake_of_the_user_would_end_so_again(driver, shared_executor, entry, deterministic):
-    result = driver.run(shared_executor, entry)
-    assert (result.outcome, result.deterministic) == (Outcome.CRASHED, deterministic)
-    assert read_trial(driver.folder / "0").result == result
-
-
 def test_last_output_stands_in_for_a_traceback(driver, shared_executor):
     assert driver.run(shared_executor, "exit_at_once").traceback == "last words"
 
@@ -114,53 +107,7 @@ def test_spawned_child_that_exits_is_a_crash(driver):
         assert driver.run(executor, "exit_at_once").reason.startswith("its process ended with exit code 7")
 
 
-def test_prune_verdict_prunes(driver, shared_executor):
-    result = driver.run(shared_executor, "complete", verdict="prune")
-    assert (result.outcome, result.reason) == (Outcome.PRUNED, "pruned at step 0.25 with 2.5")
-    assert read_trial(driver.folder / "0").reports == ((0.25, 2.5),)
-
-
 def test_pause_verdict_pauses(driver, shared_executor):
     result = driver.run(shared_executor, "wait_for_verdict", verdict="pause")
     assert (result.outcome, result.outcome.effects.failed) == (Outcome.PAUSED, False)
     assert (driver.folder / "0" / "checkpoint").read_text() == "paused"
-
-
-def test_stop_verdict_stops(driver, shared_executor):
-    assert driver.run(shared_executor, "wait_for_verdict", verdict="stop").outcome is Outcome.STOPPED
-    assert (driver.folder / "0" / "checkpoint").read_text() == "stopped"
-
-
-def test_swallowed_interruption_still_counts(driver, shared_executor):
-    assert driver.run(shared_executor, "swallow_interruption", verdict="prune").outcome is Outcome.PRUNED
-
-
-def test_answer_needs_an_open_report(driver, executor):
-    driver.start(executor, "stay_alive")
-    driver.until(executor, TrialReported)
-    executor.answer("screen/0", "continue")
-    with pytest.raises(RuntimeError, match="no report that waits"):
-        executor.answer("screen/0", "continue")
-    with pytest.raises(ValueError, match="continue, prune, pause, stop"):
-        executor.answer("screen/0", "pruned")
-    executor.answer("screen/99", "continue")  # ended long ago
-
-
-def test_resumed_trial_keeps_what_it_had_reported(driver, executor):
-    folder = driver.start(executor, "resume")
-    driver.finish(executor, verdict="stop")
-    assert read_trial(folder).reports == ((0.5, 100.0),)
-    reports = folder / "reports.jsonl"
-    reports.write_text('{"step": 0.5, "value": 1.0}\n{"step": 0.75, "val')  # another value, and a torn line
-    assert driver.run(executor, "resume").outcome is Outcome.COMPLETE
-    assert driver.note()["reported"] == [[0.5, 1.0]]
-    assert reports.read_text().startswith('{"step": 0.5, "value": 1.0}\n{"step": 1.0, "value": 100.0, "seconds": ')
-    assert read_trial(folder).reports == ((0.5, 1.0), (1.0, 100.0))
-    told = [(event.step, event.value) for event in driver.events if isinstance(event, TrialReported)]
-    assert told == [(0.5, 100.0), (0.5, 1.0), (1.0, 100.0)]
-
-
-def test_result_of_an_earlier_attempt_is_forgotten(driver, shared_executor):
-    driver.run(shared_executor, "complete")
-    result = driver.run(shared_executor, "exit_at_once")
-    assert result.outcome is Outcome.CRASHED

@@ -1,7 +1,6 @@
 # ruff: noqa: T201 - what is printed goes to output.log
 """What the trials of these tests do. Framework-free; imported in the child by the path that the specs name."""
 
-import contextlib
 import ctypes
 import json
 import multiprocessing
@@ -13,7 +12,6 @@ import time
 
 from omegaconf import OmegaConf
 
-from tuner.errors import UserError
 from tuner.trial import Outcome, TrialContext, TrialInterrupted, TrialResult, current_trial
 from tuner.trial.folder import write_result
 
@@ -51,10 +49,6 @@ def report_elsewhere(context: TrialContext) -> None:
 def raise_error(context: TrialContext) -> None:
     print("before the error")
     raise KeyError("no such key")
-
-
-def raise_user_error(context: TrialContext) -> None:
-    raise UserError("the function has no score")
 
 
 def raise_diverged(context: TrialContext) -> None:
@@ -123,12 +117,6 @@ def wait_for_verdict(context: TrialContext) -> None:
     except TrialInterrupted as interruption:
         (context.folder / "checkpoint").write_text(interruption.outcome)
         raise
-
-
-def swallow_interruption(context: TrialContext) -> None:
-    """A careless user's function: the trial is pruned nevertheless."""
-    with contextlib.suppress(TrialInterrupted):
-        context.report(0.5, 1.0)
 
 
 def fill_memory(context: TrialContext) -> None:
@@ -213,13 +201,6 @@ def look_around(context: TrialContext) -> None:
         seed=context.spec.seed,
         random=np.random.random(),  # noqa: NPY002 - the global generator is the point
     )
-
-
-def resume(context: TrialContext) -> None:
-    """Report a grid, passing over what an earlier attempt has reported, and repeat its last step."""
-    note(context, reported=context.reported)
-    for step in (0.5, 1.0):
-        context.report(step, 100.0)
 
 
 def count_loaded(context: TrialContext) -> None:

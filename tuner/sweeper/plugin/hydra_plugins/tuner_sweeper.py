@@ -84,13 +84,14 @@ class ExecutorSource(ConfigSource):
     def is_config(self, config_path: str) -> bool:
         """Whether there is such a choice."""
         group, _, _ = config_path.rpartition("/")
-        return self.is_group(group) and (self._folder() / _file_name(config_path)).is_file()
+        return self.is_group(group) and self._file(config_path) is not None
 
     def load_config(self, config_path: str) -> ConfigResult:
         """The choice, without what refers to a configuration of ours."""
-        if not self.is_config(config_path):
+        file = self._file(config_path)
+        if file is None:
             raise ConfigLoadError(f"Config not found : {config_path}")
-        config = OmegaConf.load(self._folder() / _file_name(config_path))
+        config = OmegaConf.load(file)
         if isinstance(config, DictConfig) and "backend" in config:
             config["backend"] = "none"
         return ConfigResult(provider=self.provider, path=self.full_path(), config=config, header={"package": None})
@@ -99,12 +100,18 @@ class ExecutorSource(ConfigSource):
         """The choices."""
         if not self.is_group(config_path) or results_filter == ObjectType.GROUP:
             return []
-        return sorted(file.stem for file in self._folder().glob("*.yaml"))
+        return sorted({file.stem for folder in self._folders() for file in folder.glob("*.yaml")})
 
-    def _folder(self) -> Path:
+    def _file(self, config_path: str) -> Path | None:
+        found = (folder / _file_name(config_path) for folder in self._folders())
+        return next((file for file in found if file.is_file()), None)
+
+    def _folders(self) -> "list[Path]":
+        """Ours, and those that installed packages bring."""
         from tuner.config.composition import conf_folder
+        from tuner.config.installed_groups import installed_folders
 
-        return conf_folder() / _EXECUTOR
+        return [folder / _EXECUTOR for folder in (conf_folder(), *installed_folders())]
 
 
 def _file_name(config_path: str) -> str:

@@ -1,4 +1,4 @@
-"""The far end: an actor that runs one trial at a time on its machine."""
+"""The far end: a process that runs one trial at a time on its machine."""
 
 import hashlib
 import os
@@ -18,8 +18,8 @@ import note_rl
 import tuner
 from tuner.executors.base import TrialEnded
 from tuner.executors.local import LocalExecutor
-from tuner.executors.ray.exchange import Happened, Order, SeatInfo, SeatSettings, TrialStart
-from tuner.executors.ray.folder_changes import FolderWatch, apply_changes, size_of
+from tuner.executors.remote.exchange import Happened, Order, SeatInfo, SeatSettings, TrialStart
+from tuner.executors.remote.folder_changes import FolderWatch, apply_changes, size_of
 from tuner.trial import folder as files
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 
@@ -42,7 +42,7 @@ class Seat:
         self._settings = settings
         self._executor = LocalExecutor(
             1, settings.preload, settings.isolation, settings.limits, settings.threads, gpus=None
-        )  # the GPUs that it sees are those that Ray has given it
+        )  # the GPUs that it sees are those that the cluster has given it
         self._scratch, self._lock = _make_scratch()
         self._key = ""
         self._watch: FolderWatch | None = None
@@ -54,10 +54,7 @@ class Seat:
 
     def hello(self) -> SeatInfo:
         """Where it is."""
-        import ray
-
-        node = ray.get_runtime_context().get_node_id()
-        return SeatInfo(socket.gethostname(), node, os.getpid(), versions(self._settings.preload.backend))
+        return SeatInfo(socket.gethostname(), os.getpid(), versions(self._settings.preload.backend))
 
     def exchange(self, number: int, order: Order, timeout_s: float) -> Happened:
         """Does what is ordered, and says what has happened, waiting for it up to `timeout_s` seconds."""

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tuner.errors import UserError
-from tuner.executors.ray.exchange import Order, SeatSettings
-from tuner.executors.ray.seat import Seat
+from tuner.executors.remote.cluster import SeatLostError, SeatUnreachableError
+from tuner.executors.remote.exchange import SeatSettings
+from tuner.executors.remote.seat import Seat
 from tuner.support.plain_text import plain
 from tuner.trial.messages import JsonDict
 
@@ -28,45 +29,8 @@ _LEFT_AT_HOME: Final = (
 """What studies and runs write, as patterns of a .gitignore; folders by name would be left out of packages, too."""
 
 
-class SeatLostError(Exception):
-    """The actor or its machine is dead."""
-
-
-class SeatUnreachableError(Exception):
-    """The actor does not answer at the moment; what was asked of it may have been done or not."""
-
-
-class RemoteSeat:
-    """A seat somewhere in the cluster.
-
-    Args:
-        actor: Ray's handle.
-    """
-
-    def __init__(self, actor: Any) -> None:
-        self._actor = actor
-
-    def hello(self) -> Any:
-        """Asks where it is; it answers once it has a place."""
-        return self._actor.hello.remote()
-
-    def exchange(self, number: int, order: Order, timeout_s: float) -> Any:
-        """Asks what has happened; see `Seat.exchange`."""
-        return self._actor.exchange.remote(number, order, timeout_s)
-
-    def close(self) -> Any:
-        """Asks it to end its trial and to leave nothing behind."""
-        return self._actor.close.remote()
-
-    def kill(self) -> None:
-        """Ends its process, if it is within reach."""
-        import ray
-
-        ray.kill(self._actor, no_restart=True)
-
-
-class Cluster:
-    """A connection to Ray, and the seats made through it.
+class RayCluster:
+    """A connection to Ray, and the seats made through it: what `Cluster` asks for.
 
     Args:
         address: "auto", "host:port", or None to start Ray on this machine alone.
@@ -83,8 +47,8 @@ class Cluster:
         self._resources = dict(resources)
         self._is_ours = _connect(address, _luggage() if ship else {})
 
-    def new_seat(self) -> RemoteSeat:
-        """Asks for a seat; it comes when there is room."""
+    def new_seat(self) -> Any:
+        """Asks for a seat; it comes when there is room. The handle is Ray's of the actor."""
         import ray
 
         others = {name: value for name, value in self._resources.items() if name not in {"CPU", "GPU"}}
@@ -96,10 +60,20 @@ class Cluster:
             scheduling_strategy="SPREAD",
             runtime_env={"env_vars": {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}},
         )
-        return RemoteSeat(actor.remote(self._settings))
+        return actor.remote(self._settings)
+
+    def ask(self, seat: Any, method: str, *arguments: Any) -> Any:
+        """Has a method of the actor called; the question is Ray's reference to what it returns."""
+        return getattr(seat, method).remote(*arguments)
+
+    def kill(self, seat: Any) -> None:
+        """Ends the actor's process, if it is within reach."""
+        import ray
+
+        ray.kill(seat, no_restart=True)
 
     def ready(self, asked: Sequence[Any], timeout_s: float) -> list[Any]:
-        """Those questions that are answered, or will never be; waits up to `timeout_s` seconds for the first one."""
+        """See `Cluster.ready`."""
         import ray
 
         if not asked:
@@ -111,13 +85,7 @@ class Cluster:
         return answered
 
     def answer(self, asked: Any) -> Any:
-        """The answer to a question that is ready.
-
-        Raises:
-            SeatLostError: There will be none.
-            SeatUnreachableError: It did not come; the same question may be asked again.
-            UserError: No seat can be made so, the seat could not do what was asked, or the cluster is gone.
-        """
+        """See `Cluster.answer`."""
         import ray
         from ray import exceptions as told
 
@@ -140,13 +108,7 @@ class Cluster:
             raise
 
     def shortage(self, num_seats: int, of_free: bool) -> str:
-        """What the cluster has too little of for a number of seats; empty if there is enough.
-
-        Args:
-            num_seats: How many there should be.
-            of_free: Whether what others use counts as missing. A seat that has room and only takes its time to start
-                uses it already, so this is to be asked late.
-        """
+        """See `Cluster.shortage`."""
         import ray
 
         free, whole = ray.available_resources(), ray.cluster_resources()
@@ -183,7 +145,7 @@ def count_room(address: str | None, resources: Mapping[str, float]) -> tuple[int
     """How many seats the machines of a cluster have room for when nobody else uses them, and what it is called.
 
     Args:
-        address: As of `Cluster`; of this machine alone nothing is started.
+        address: As of `RayCluster`; of this machine alone nothing is started.
         resources: What a seat reserves.
     """
     check_installed()

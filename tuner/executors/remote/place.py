@@ -5,8 +5,36 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tuner.executors.ray.cluster import RemoteSeat
-from tuner.executors.ray.exchange import Order, SeatInfo
+from tuner.executors.remote.cluster import Cluster
+from tuner.executors.remote.exchange import Order, SeatInfo
+
+
+class RemoteSeat:
+    """A seat somewhere in a cluster, asked for by making this; each question is answered by the cluster.
+
+    Args:
+        cluster: Where it is.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._handle = cluster.new_seat()
+
+    def hello(self) -> Any:
+        """Asks where it is; it answers once it has a place."""
+        return self._cluster.ask(self._handle, "hello")
+
+    def exchange(self, number: int, order: Order, timeout_s: float) -> Any:
+        """Asks what has happened; see `Seat.exchange`."""
+        return self._cluster.ask(self._handle, "exchange", number, order, timeout_s)
+
+    def close(self) -> Any:
+        """Asks it to end its trial and to leave nothing behind."""
+        return self._cluster.ask(self._handle, "close")
+
+    def kill(self) -> None:
+        """Ends its process, if it is within reach."""
+        self._cluster.kill(self._handle)
 
 
 @dataclass(eq=False)
@@ -14,7 +42,7 @@ class Place:
     """A seat and its trial.
 
     Attributes:
-        seat: The actor.
+        seat: Its seat.
         greeting: The question where it is.
         info: The answer; None while it looks for room.
         key: Of its trial; empty without one.

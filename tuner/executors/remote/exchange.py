@@ -1,11 +1,11 @@
-"""What the controller and a seat say to each other. Values only; Ray pickles them, within one cluster of the user's."""
+"""What the controller and a seat say to each other: values only, pickled within one cluster of the user's."""
 
 from dataclasses import dataclass, field
 
 from tuner.executors.base import Event
 from tuner.executors.local import Isolation
 from tuner.executors.preload import Preload
-from tuner.executors.ray.folder_changes import Changes
+from tuner.executors.remote.folder_changes import Changes
 from tuner.trial.messages import Limits, Verdict
 
 
@@ -39,13 +39,11 @@ class SeatInfo:
 
     Attributes:
         host: Name of the machine.
-        node: Ray's number of it.
-        pid: The actor's process.
+        pid: The seat's process.
         versions: Of Python and the packages that results depend on, by name.
     """
 
     host: str
-    node: str
     pid: int
     versions: dict[str, str]
 
