@@ -18,8 +18,8 @@ In the controller, each from one thread:
     does the rest: it calls `new_seat` for each trial at a time, `ask`, `ready` and `answer` in turns, and `kill`.
     The `Seat` itself runs in the process that `new_seat` starts.
 `Tracker`, `RunTracker`, `RunInfo`, `PartOfRun`, `Table` (group `tracker`): show what runs measure. `start_run` is
-    called for each run and for the study, `log` about once a second for each run, `finish` at its end, `close` at the end of
-    the command. A tracker that raises an exception is disabled. Slow work belongs in a thread of the tracker's own.
+    called for each run and for the study, `log` about once a second for each run, `finish` at its end, `close` at the
+    end of the command. A tracker that raises an exception is disabled. Slow work belongs in a thread of the tracker's own.
 `BaseSampler` (group `sampler`): Optuna's base class of what proposes configurations. Called for each trial, between
     two events. It is made anew when a study is continued, with another seed.
 `BasePruner` (group `pruner`): Optuna's base class of what ends runs early. `prune` is called at each rung of a run.
@@ -30,7 +30,8 @@ In the trial:
     `collector=pool` it is made in processes that the trial starts.
 `Wrapper` (groups `wrapper`, `wrapper_training`): Gymnasium's wrapper, called with the environment.
 `RL_pytorch`, `RL` (group `agent`): base class of agents in PyTorch, and in Keras. Called by the trainer: `action` for
-    each step in the environments, the agent itself for the loss of each gradient step, `update_param` for target networks.
+    each step in the environments, the agent itself for the loss of each gradient step, `update_param` for target
+    networks.
 `TrainableAgent` (group `agent`): all that is used of an agent. Both base classes offer it; needed by nobody else.
 `TrialContext` (group `agent`, agent=function): what a training function gets that has an argument `context`. It calls
     `report` and gets a `TrialInterrupted` where it is to end; `tuner.report`, `tuner.checkpoint` and `tuner.resume` do

@@ -98,6 +98,8 @@ HOMES = {
     "onnx": ("note_rl/learners/",),
     "onnxruntime": ("note_rl/learners/onnx_files.py",),
     "ray": ("tuner/executors/ray/",),
+    "submitit": ("tuner/executors/submitit/",),
+    "mlflow": ("tuner/trackers/mlflow.py",),
     "minari": ("note_rl/collect/datasets.py",),
     "torch": (
         "note_rl/rl_pytorch.py",

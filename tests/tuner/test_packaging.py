@@ -51,6 +51,8 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
         "export",
         "offline",
         "ray",
+        "submitit",
+        "mlflow",
         "sb3",
         "atari",
         "minatar",

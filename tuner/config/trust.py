@@ -50,6 +50,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
     "tuner.runs.drift_simulator": ("Drifting",),
     "tuner.runs.progress_bar": ("BarProgress", "LineProgress", "QuietProgress", "bar_or_lines"),
     "tuner.simulator": ("Synthetic",),
+    "tuner.trackers.mlflow": ("MlflowTracker",),
     "tuner.trackers.tensorboard": ("TensorBoardTracker",),
     "tuner.trackers.wandb": ("WandbTracker",),
 }
@@ -57,7 +58,7 @@ TARGETS: Final = frozenset(f"{module}.{name}" for module, names in _PARTS.items(
 """What a folder's config may have built: one by one, as `note_rl.noise.np.load` begins with note_rl, too."""
 
 _LONGEST_NAME = 200  # in messages
-_SENDS_OR_WRITES = frozenset({"tuner.trackers.wandb.WandbTracker"})
+_SENDS_OR_WRITES = frozenset({"tuner.trackers.mlflow.MlflowTracker", "tuner.trackers.wandb.WandbTracker"})
 
 ENV_MODULES: Final = frozenset(
     {f"note_rl.examples.{name}" for name in ("catch", "coordination", "environments", "simple_spread")}
@@ -212,7 +213,7 @@ def _id_of(env: object) -> object:
 
 def _places_named(node: Mapping[str, Any]) -> list[str]:
     """What lets a tracker write outside of the run, or send to somebody's account; without, both are the user's."""
-    return [name for name in ("directory", "entity", "_args_") if node.get(name)]
+    return [name for name in ("directory", "entity", "uri", "_args_") if node.get(name)]
 
 
 def _of_environment(env: Mapping[str, Any]) -> Iterator[Foreign]:

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,21 +102,19 @@ def test_nothing_outlives_a_controller_that_is_killed(tmp_path: Path) -> None:
     assert psutil.wait_procs(started, timeout=PATIENCE_S)[1] == []
 
 
-def test_jobs_that_cannot_begin_end_the_study(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_that_cannot_begin_end_the_study(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tuner.executors.submitit.job_cluster._LOOK_S", 0.1)
     monkeypatch.setattr("tuner.executors.submitit.job_cluster._MOST_STILLBORN", 1)
     monkeypatch.setattr("tuner.executors.submitit.job_cluster.serve", no_seat)
     executor = SubmititExecutor(1, cluster="local", folder=str(place))
-    deadline = time.monotonic() + PATIENCE_S
+    executor.start(TrialSpec("study", "screen", 0, 11, {}), tmp_path)
     with pytest.raises(UserError, match=r"1 jobs in a row .*: .*the disk is full.\nTheir output is in"):
-        while time.monotonic() < deadline:
-            _ = executor.free_slots
-            time.sleep(0.1)
+        executor.wait(PATIENCE_S)
     executor.close()
     (kept,) = place.iterdir()
     assert "the disk is full" in next(kept.glob("*.err")).read_text()
-    for file in (*kept.iterdir(), kept, place):
-        file.rmdir() if file.is_dir() else file.unlink()
+    with SubmititExecutor(1, cluster="local", folder=str(place)):
+        assert not kept.exists(), "what others have left is removed"
 
 
 def no_seat(*arguments: Any) -> None:

@@ -43,7 +43,7 @@ class Seat:
         self._executor = LocalExecutor(
             1, settings.preload, settings.isolation, settings.limits, settings.threads, gpus=None
         )  # the GPUs that it sees are those that the cluster has given it
-        self._scratch, self._lock = _make_scratch()
+        self._scratch, self._lock = own_folder(_SCRATCH_PREFIX)
         self._key = ""
         self._watch: FolderWatch | None = None
         self._number = -1
@@ -136,13 +136,18 @@ def _version(name: str) -> str:
         return "not installed"
 
 
-def _make_scratch() -> tuple[Path, int]:
-    """A folder of this process's own, and the lock that says that it lives; those of dead seats are removed."""
-    folder = Path(tempfile.mkdtemp(prefix=_SCRATCH_PREFIX))
+def own_folder(prefix: str, place: Path | None = None) -> tuple[Path, int]:
+    """A folder that nobody else may read, and the lock that says that this process lives; those of dead ones go.
+
+    Args:
+        prefix: Of its name, and of those that are removed.
+        place: Where it is made; None: where temporary files are.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
     lock = files.acquire_lock(folder, patience_s=1.0)
     if lock is None:
         raise RuntimeError(f"{folder} was made just now and is locked")
-    for other in folder.parent.glob(f"{_SCRATCH_PREFIX}*"):
+    for other in folder.parent.glob(f"{prefix}*"):
         with suppress(OSError):  # another user's, or gone meanwhile
             if (other / files.LOCK_FILE).exists() and not files.is_locked(other):
                 shutil.rmtree(other)

@@ -7,7 +7,6 @@ import secrets
 import shutil
 import signal
 import socket
-import tempfile
 import threading
 import time
 from collections import deque
@@ -23,6 +22,7 @@ from typing import Any, Final, Literal, TypeAlias
 from tuner.errors import UserError
 from tuner.executors.remote.cluster import SeatLostError
 from tuner.executors.remote.exchange import SeatSettings
+from tuner.executors.remote.seat import own_folder
 from tuner.executors.submitit.job_seat import notice_loss, serve
 
 Kind: TypeAlias = Literal["auto", "slurm", "local"]
@@ -79,12 +79,8 @@ class JobCluster:
         settings: SeatSettings,
     ) -> None:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        self._folder = Path(tempfile.mkdtemp(dir=folder)).absolute()  # the key is in it: nobody else may read it
-        try:
-            self._submitter = make_submitter(kind, self._folder, reserved)
-        except UserError:
-            self._folder.rmdir()
-            raise
+        self._folder, self._lock = own_folder("jobs-", Path(folder).absolute())  # the key is in it
+        self._submitter = make_submitter(kind, self._folder, reserved)
         self._is_local = self._submitter.cluster == "local"
         self._door = _Door("127.0.0.1" if self._is_local else "", lost_after_s)
         host = "127.0.0.1" if self._is_local else address or socket.getfqdn()
@@ -165,6 +161,7 @@ class JobCluster:
         deadline = time.monotonic() + _ENDING_S
         while self._is_local and not all(job.done() for job in self._ending) and time.monotonic() < deadline:
             time.sleep(_TURN_S)
+        os.close(self._lock)
         if not self._num_stillborn:
             shutil.rmtree(self._folder, ignore_errors=True)
             with suppress(OSError):  # others' are in it
