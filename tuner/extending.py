@@ -19,7 +19,7 @@ In the controller, each from one thread:
     The `Seat` itself runs in the process that `new_seat` starts.
 `Tracker`, `RunTracker`, `RunInfo`, `PartOfRun`, `Table` (group `tracker`): show what runs measure. `start_run` is
     called for each run and for the study, `log` about once a second for each run, `finish` at its end, `close` at the
-    end of the command. A tracker that raises an exception is disabled. Slow work belongs in a thread of the tracker's own.
+    end of the command. A tracker that raises an exception is disabled. Slow work belongs in a thread of its own.
 `BaseSampler` (group `sampler`): Optuna's base class of what proposes configurations. Called for each trial, between
     two events. It is made anew when a study is continued, with another seed.
 `BasePruner` (group `pruner`): Optuna's base class of what ends runs early. `prune` is called at each rung of a run.

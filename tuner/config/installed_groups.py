@@ -60,7 +60,7 @@ def installed_folders() -> list[Path]:
 def _found_on(import_path: tuple[str, ...]) -> tuple[InstalledGroups, ...]:
     """Cached by the import path, which decides what is found."""
     del import_path
-    found = {}
+    found: dict[Path, InstalledGroups] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda one: (one.name, one.value)):
         folder = _folder_of(entry)
         package = entry.dist.name if entry.dist is not None else entry.name

@@ -21,6 +21,7 @@ from tuner.executors.base import (
 )
 from tuner.testing import trial_programs
 from tuner.testing.trial_programs import CHECKPOINT, NOTE
+from tuner.trial.context import TrialContext
 from tuner.trial.folder import REPORTS_FILE, read_trial
 from tuner.trial.messages import VERDICTS, Limits, Outcome, TrialResult, TrialSpec, Verdict
 
@@ -149,7 +150,7 @@ class ExecutorContract:
         """A function is called in place of the spec's entry, whatever it holds on to."""
         values = [1.5, 2.5]
 
-        def report_both(context: trial_programs.TrialContext) -> None:
+        def report_both(context: TrialContext) -> None:
             for step, value in zip((0.5, 1.0), values, strict=True):
                 context.report(step, value)
 

@@ -29,6 +29,7 @@ STORE: Final = "mlruns"
 _MOST_PARAMS: Final = 100  # at once, as MLflow takes them
 _LONGEST_PARAM: Final = 6000
 _QUEUE: Final = 10_000
+_LOCAL_PATIENCE_S: Final = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class MlflowTracker:
         if find_spec("mlflow") is None:
             raise UserError("tracker=mlflow needs mlflow, which is not installed: pip install 'note-rl[mlflow]'")
         self._uri = uri
+        self._is_local = uri is None or uri.startswith(("file:", "sqlite:"))
         self._experiment = experiment
         self._calls = BackgroundCalls("tracker-mlflow", _QUEUE)
         self._clients: dict[str, MlflowClient] = {}
@@ -59,8 +61,9 @@ class MlflowTracker:
         return MlflowRun(info, self._experiment or info.group, self._in_turn)
 
     def close(self, timeout_s: float = 10.0) -> None:
-        """Delivers what waits."""
-        self._calls.close(timeout_s)
+        """Delivers what waits; where nothing is sent, MLflow may take longer, as it does to be imported."""
+        patient_until = time.monotonic() + (_LOCAL_PATIENCE_S if self._is_local else 0.0)
+        self._calls.close(timeout_s, lambda: time.monotonic() < patient_until)
 
     def _in_turn(self, info: RunInfo, call: "Callable[[MlflowClient], None]", droppable: bool = False) -> None:
         """Has a call made in the thread, with the client of the run's store."""

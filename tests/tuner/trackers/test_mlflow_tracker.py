@@ -28,6 +28,8 @@ def run_of(folder: Path, store: Path) -> Any:
 
 
 class TestContract(TrackerContract):
+    close_s = 60.0  # nothing is sent, so it waits until MLflow is imported
+
     def make(self) -> MlflowTracker:
         return MlflowTracker()
 

@@ -106,7 +106,7 @@ class ExecutorSource(ConfigSource):
         found = (folder / _file_name(config_path) for folder in self._folders())
         return next((file for file in found if file.is_file()), None)
 
-    def _folders(self) -> "list[Path]":
+    def _folders(self) -> Iterable[Path]:
         """Ours, and those that installed packages bring."""
         from tuner.config.composition import conf_folder
         from tuner.config.installed_groups import installed_folders
