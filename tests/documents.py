@@ -18,6 +18,7 @@ CLASSES: Final = {
     "sh": ("run", "check", "shown"),
     "python": ("run", "check", "shown", "file"),
     "yaml": ("file", "shown"),
+    "toml": ("shown",),
     "output": ("of", "shown"),
     "text": ("shown",),
 }

@@ -1,4 +1,4 @@
-"""What an executor on other machines is told apart by: how seats are started there, asked, and found lost."""
+"""In what executors on other machines differ: how seats are started there, asked, and found lost."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol

@@ -258,7 +258,7 @@ class _Door:
             threading.Thread(target=self._greet, args=(line,), name="a job", daemon=True).start()
 
     def _greet(self, line: socket.socket) -> None:
-        """In a thread of its own: whoever says nothing keeps nobody waiting."""
+        """In a thread of its own, so that a connection on which nothing comes delays no other one."""
         notice_loss(line, self._lost_after_s)
         connection = Connection(line.detach())
         try:
