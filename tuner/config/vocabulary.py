@@ -50,9 +50,9 @@ CHOICES: Final = {
     "pool_network": "collector=pool",
     "SoftmaxPolicy": "policy=softmax",
     "GaussianPolicy": "policy=gaussian",
-    "GSDEPolicy, or SquashedGSDEPolicy for SAC": "policy=gsde, or squashed_gsde for agent=sac",
+    "GSDEPolicy, or SquashedGSDEPolicy for SAC": "policy=gsde or squashed_gsde, which is for agent=sac",
     "make a PPO, A2C, TRPO or SAC with gsde=GSDE()": (
-        "use policy=gsde with agent=ppo_continuous, a2c_continuous or trpo_continuous, or squashed_gsde with agent=sac"
+        "use policy=gsde or squashed_gsde, which agent=ppo_continuous, a2c_continuous, trpo_continuous and sac take"
     ),
     "SoftmaxPolicy or EpsGreedyQPolicy": "agent=dqn, ppo, a2c, trpo, acer",
     "GaussianPolicy where it returns means and log deviations, NoisyPolicy where it returns actions": (

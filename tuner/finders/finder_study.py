@@ -128,6 +128,11 @@ class FinderRun:
 class _Points:
     """Tells runs apart by what they combine."""
 
+    def added(self, trial: optuna.Trial, values: JsonDict) -> JsonDict:
+        """Nothing: points are given."""
+        del trial, values
+        return {}
+
     def overrides(self, values: JsonDict) -> list[str]:
         """The point, a line each."""
         return lines_of(values)

@@ -81,10 +81,10 @@ def plan_sweep(app: HydraApp, settings: SweepSettings, arguments: Sequence[str])
     choose_backend: Callable[[DictConfig], Backend | None] | None = getattr(app.task_function, "sweep_backend", None)
     backend = None if choose_backend is None else choose_backend(app.config)
     num_objectives = len(settings.directions)
-    sampler = SweepSampler(_sampler(settings.sampler), space.grid(), num_objectives)
+    sampler = SweepSampler(_sampler(settings.sampler), space.grid(), num_objectives, custom is not None)
     sampler.make(settings.seed, 0)  # refused now, if it cannot be made
     remarks: tuple[str, ...] = ()
-    once = sampler.each_once(settings.num_trials) if custom is None else None
+    once = sampler.each_once(settings.num_trials)
     if once is not None and once is not sampler:
         remarks = (f"{once.total(None)} combinations in all, and each is run once",)
         sampler, settings = once, replace(settings, sampler=_EACH_ONCE)

@@ -73,7 +73,7 @@ def test_it_is_listed(site: Path, tuner: CommandLine) -> None:
     assert json.loads(answer.output)["installed"]["tuner-notes"] == ["tracker=notes"]
     assert "tracker=notes" in tuner("options", "dqn").output
     page = tuner("train", "tracker=notes", "--help").output
-    assert "jsonl, notes, tensorboard" in page
+    assert "mlflow, notes, tensorboard" in page
     assert "tracker=notes: Notes of each run" in page
     assert "in the run's folder" in page
     assert "notes" in tuner.refused("train", "tracker=note"), "and proposed"

@@ -23,7 +23,7 @@ from note_rl.distributed.limits import check_can_be_served, check_can_be_shared
 from note_rl.errors import NoteRLError, SettingsError
 from note_rl.errors.wording import Phrase, Sentence, SettingName, choice, out_of_range
 from note_rl.learners.declarations import Declared, check_settings
-from note_rl.policy import EpsGreedyQPolicy, GreedyQPolicy
+from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy, GreedyQPolicy, GSDEPolicy
 from note_rl.settings import (
     Adaptive,
     Budget,
@@ -47,6 +47,7 @@ from note_rl.settings.schedules import Exponential, Linear
 from note_rl.settings.set_arguments import settings_from_set
 from note_rl.settings.settings_table import arguments_of_set
 from note_rl.settings.signals import register
+from note_rl.settings.state_dependent_noise import GSDE, check_explores_alike, gsde
 from note_rl.settings.switch_names import PR
 from note_rl.training.train_options import TrainOptions
 from tuner.commands.preflight import preflight
@@ -98,6 +99,10 @@ SHARED: list[Callable[[], object]] = [
     lambda: WorkerSettings(processes=1, start_method="fork"),  # type: ignore[arg-type]
     lambda: Plateau(patience=0),
     lambda: of(max_grad_norm=0),
+    lambda: GSDE(clip_mean=0),
+    lambda: gsde("gsde", 3),
+    lambda: check_explores_alike("A2C", True, GaussianPolicy()),
+    lambda: check_explores_alike("A2C", False, GSDEPolicy()),
     lambda: ReplaySettings(expert=3),  # type: ignore[arg-type]
     lambda: ReplaySettings(dataset=3),  # type: ignore[arg-type]
     lambda: ReplaySettings(window=Window(size=1.5)),

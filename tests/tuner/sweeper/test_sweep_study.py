@@ -40,6 +40,9 @@ class SameFolder:
     def __init__(self, subdir: str) -> None:
         self._subdir = subdir
 
+    def added(self, trial: optuna.Trial, values: JsonDict) -> JsonDict:
+        return {}
+
     def overrides(self, values: JsonDict) -> list[str]:
         return [f"x={values['x']}"]
 
@@ -122,6 +125,9 @@ class SpaceJobs:
 
     def __init__(self, space: SweepSpace) -> None:
         self.overrides = space.overrides
+
+    def added(self, trial: optuna.Trial, values: JsonDict) -> JsonDict:
+        return {}
 
     def subdir(self, number: int, overrides: Sequence[str]) -> str:
         return str(number)

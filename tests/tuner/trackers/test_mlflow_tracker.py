@@ -83,7 +83,7 @@ def test_the_trials_of_a_study_stand_side_by_side(tuner: CommandLine) -> None:
     client = client_of(study)
     found = client.get_experiment_by_name("s")
     assert found is not None
-    names = {run.info.run_name for run in client.search_runs([found.experiment_id])}
+    names = {run.info.run_name.partition(" (")[0] for run in client.search_runs([found.experiment_id])}
     assert {trial.parent.relative_to(study).as_posix() for trial in study.rglob("trial.json")} <= names
     reports = [json.loads(line)["value"] for line in (study / "screen/0/reports.jsonl").read_text().splitlines()]
     run = run_of(study / "screen/0", study)

@@ -21,7 +21,7 @@ from tuner.errors import UserError
 from tuner.study.storage.open_storage import IN_MEMORY, check_url, file_of, has_studies, open_storage, repair_journal
 from tuner.study.storage.retries import RetryingStorage
 from tuner.study.storage.soundness import readable
-from tuner.study.storage.store import DEFINITION
+from tuner.study.storage.store import DEFINITION, study_of_stage
 from tuner.support.names import did_you_mean, some_of
 from tuner.support.passwords import shown
 
@@ -48,6 +48,15 @@ def url_of(place: str) -> str:
         raise UserError(f"storage={place} keeps nothing: name the storage of the study that is to be imported")
     check_url(place)
     return place
+
+
+def absolute(url: str) -> str:
+    """The URL by which a storage is known in any folder: that of a file names the whole path."""
+    for kind in ("sqlite:///", "journal:///"):
+        place, mark, options = url.removeprefix(kind).partition("?")
+        if url.startswith(kind):
+            return f"{kind}{Path(place).absolute().resolve()}{mark}{options}"
+    return url
 
 
 @contextmanager
@@ -146,6 +155,7 @@ def find_study(storage: BaseStorage, url: str, name: str | None) -> optuna.Study
     with readable(address):
         summaries = optuna.get_all_study_summaries(storage)
     ours = {one.study_name for one in summaries if DEFINITION in one.user_attrs}
+    ours |= {one.study_name for one in summaries if study_of_stage(one.study_name) in ours}
     names = sorted(one.study_name for one in summaries if one.study_name not in ours)
     if name is None:
         if not names:

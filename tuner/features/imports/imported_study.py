@@ -13,7 +13,7 @@ from tuner.config.paths import flatten
 from tuner.errors import UserError
 from tuner.features.imports.facts import Source
 from tuner.features.imports.foreign_parameters import Imported, MeantAgent, imported
-from tuner.features.imports.foreign_storage import ended_trials, find_study, foreign_storage, url_of
+from tuner.features.imports.foreign_storage import absolute, ended_trials, find_study, foreign_storage, url_of
 from tuner.features.imports.study_copy import Copied, copy_study, definition_of
 from tuner.features.imports.zoo_files import LIBRARY, library_agent
 from tuner.results.number_format import counted, join_words
@@ -42,7 +42,7 @@ def import_study(config: JsonDict) -> int:
     keys = {str(name): str(key) for name, key in (config["keys"] or {}).items()}
     with foreign_storage(url) as storage:
         foreign = find_study(storage, url, config["name"])
-        source = Source(shown(url), foreign.study_name)
+        source = Source(shown(absolute(url)), foreign.study_name)
         trials = ended_trials(foreign, source.storage)
         num_complete = sum(trial.state.name == "COMPLETE" for trial in trials)
         if not num_complete:
@@ -50,7 +50,7 @@ def import_study(config: JsonDict) -> int:
                 f"the study {source.name} in {source.storage} has no complete trial: there is nothing to import yet"
             )
         parameters = imported(trials, keys, agent)
-        name = _name_of_copy(config["study"]["name"], source.name, url == target)
+        name = _name_of_copy(config["study"]["name"], source.name, absolute(url) == absolute(target))
         definition = definition_of(name, parameters, called, len(trials), Path(config["study"]["folder"]))
         with StudyStore(target) as store:
             copied = copy_study(foreign, parameters, source, store, definition)

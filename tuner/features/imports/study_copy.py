@@ -5,7 +5,7 @@ for whole, and the next import begins it anew.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -33,7 +33,7 @@ from tuner.study.storage.trial_records import (
 from tuner.study.sweep.sweep_study import RETURNED, SWEEP_FOLDER
 from tuner.trial.messages import JsonDict, Outcome
 
-_IMPORTING: Final = "importing"
+_IMPORTING: Final = "tuner:importing"
 """Of a copy that is being written: what it is made of."""
 _OUTCOMES: Final = {
     TrialState.COMPLETE: Outcome.COMPLETE,
@@ -75,16 +75,21 @@ def copy_study(
     trials = ended_trials(foreign, source.storage)
     directions: list[Any] = [one.name.lower() for one in foreign.directions]
     before = store.find(definition.name)
-    if before is not None and _IMPORTING in before.user_attrs and DEFINITION not in before.user_attrs:
+    if (
+        before is not None
+        and before.user_attrs.get(_IMPORTING) == source.as_json()
+        and DEFINITION not in before.user_attrs
+    ):
         store.delete(definition.name)
         before = None
     if before is not None:
         _check_same(before, parameters, source, definition)
+        _check_begun(before, trials, definition.name)
     study = before or store.open(definition.name, SCREEN, directions=directions)
     known = {one.user_attrs[RUN_ATTRIBUTE]["label"] for one in study.get_trials(deepcopy=False)}
     with readable(store.url):
         if before is None:
-            study.set_user_attr(_IMPORTING, source.storage)
+            study.set_user_attr(_IMPORTING, source.as_json())
         new = [one for one in trials if _label(one) not in known]
         study.add_trials([_copied(one, parameters, len(directions)) for one in new])
         if before is None:
@@ -134,6 +139,17 @@ def _check_same(before: optuna.Study, parameters: Imported, source: Source, defi
         raise UserError(
             f"study {definition.name} was imported before, with other keys, another agent or narrower ranges: {other}"
         )
+
+
+def _check_begun(before: optuna.Study, trials: Sequence[FrozenTrial], name: str) -> None:
+    """Refuses a study that was deleted and begun again: a copy would mix the two."""
+    begun = {one.user_attrs[RUN_ATTRIBUTE]["label"]: one.datetime_start for one in before.get_trials(deepcopy=False)}
+    for trial in trials:
+        if trial.datetime_start is not None and begun.get(_label(trial), trial.datetime_start) != trial.datetime_start:
+            raise UserError(
+                f"the study that {name} is a copy of was begun anew: trial {trial.number} is another one there. Choose "
+                f"another name for the copy, study.name={name}-2"
+            )
 
 
 def _sign(study: optuna.Study, source: Source, definition: StudyDefinition) -> None:

@@ -15,11 +15,11 @@ from tuner.runs.command.metric_files import MetricReader, Point
 from tuner.runs.command.metric_source import MetricSource, check_within
 from tuner.runs.command.score_grid import ScoreGrid
 from tuner.runs.command.script_arguments import CHECKPOINT, ScriptLine, check_command
-from tuner.runs.command.script_folder import ScriptFolder, newest_of
+from tuner.runs.command.script_folder import SCRIPT_FOLDER, ScriptFolder, newest_of
 from tuner.runs.command.script_process import ScriptProcess, wait_a_moment
 from tuner.runs.function_state import folder_of
 from tuner.support.plain_text import MAX_REASON, one_line, plain
-from tuner.trial.context import current_trial
+from tuner.trial.context import TrialContext, current_trial
 from tuner.trial.launch import SILENCE_VARIABLE
 from tuner.trial.reporter import Reporter
 
@@ -117,6 +117,13 @@ class Script:
         folder = ScriptFolder(folder_of(trial))
         watch = self._watch(folder, trial)
         ways = self._ways_on(folder.path, seed)
+        if ways and not isinstance(trial, TrialContext) and not folder.was_made_here:
+            raise UserError(
+                f"{folder.path} was not made by a run in this place: with agent.resume_flag the command would run and "
+                "read what lies there, with all your rights. Look at it and, if it is your own, move the folder of the "
+                f"run back to where it was made, or delete {SCRIPT_FOLDER} in it to begin the command anew"
+            )
+        folder.note_place()
         if ways:
             folder.restore(watch.reader, watch.grid)
             watch.take_in()  # what an earlier attempt wrote behind its last report
@@ -171,6 +178,7 @@ class Script:
         patience = _SILENCE_SHARE * float(os.environ.get(SILENCE_VARIABLE, "inf"))
         while True:
             status = script.status  # before the files are read: nothing comes behind that
+            watch.reader.is_complete = status == 0
             if watch.take_in():
                 watch.folder.settle()
                 trial.alive(grid.reached)

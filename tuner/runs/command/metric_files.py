@@ -129,6 +129,12 @@ def whole_lines(content: bytes, at: int) -> tuple[list[bytes], int]:
     return content[:end].splitlines(), end
 
 
+def all_lines(content: bytes, at: int) -> tuple[list[bytes], int]:
+    """The lines of a file to which nothing is added any more, also a last one without an end."""
+    del at
+    return content.splitlines(), len(content)
+
+
 def json_texts(content: bytes, at: int) -> tuple[list[bytes], int]:
     """The lines, also a last one without an end if it is whole; or all, of a file that is one text in several lines."""
     lines, end = whole_lines(content, at)
@@ -155,6 +161,7 @@ class MetricReader:
         names: What else was found, for messages.
         odd: What stood in the place of a number, by name, for messages.
         has_values: Whether the metric was a number somewhere, with or without a step.
+        is_complete: Whether the program has ended well: a last line without an end is whole.
     """
 
     default_files = "*"
@@ -168,6 +175,11 @@ class MetricReader:
         self.names: set[str] = set()
         self.odd: dict[str, str] = {}
         self.has_values = False
+        self.is_complete = False
+
+    @property
+    def _lines(self) -> Callable[[bytes, int], tuple[list[bytes], int]]:
+        return all_lines if self.is_complete else whole_lines
 
     @property
     def num_files(self) -> int:
@@ -279,7 +291,7 @@ class CsvTable(MetricReader):
         return _CsvFile(path)
 
     def _points(self, file: "_CsvFile") -> Iterator[Point]:
-        lines = [line.decode(errors="replace") for line in file.pieces(whole_lines)]
+        lines = [line.decode(errors="replace") for line in file.pieces(self._lines)]
         if file.began_anew:
             file.columns = []
         for row in csv.reader(lines):
@@ -335,7 +347,7 @@ class OutputPattern(MetricReader):
             self._open[path].skip_all()
 
     def _points(self, file: GrowingFile) -> Iterator[Point]:
-        for line in file.pieces(whole_lines):
+        for line in file.pieces(self._lines):
             for match in self._pattern.finditer(line.decode(errors="replace")):
                 groups = match.groupdict()
                 yield from self._point({name: (text or "").replace(",", "") for name, text in groups.items()})

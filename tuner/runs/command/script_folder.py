@@ -4,11 +4,14 @@ Folders are only moved as a whole, so that a kill at any instant leaves one that
 """
 
 import contextlib
+import hashlib
 import json
+import os
 import shutil
 from pathlib import Path
 
 from note_rl.support.formats import marked
+from tuner.config.modules_used import note, remembered
 from tuner.runs.command.metric_files import PROGRESS_FILE, MetricReader
 from tuner.runs.command.score_grid import ScoreGrid
 from tuner.support.text_files import atomic_write
@@ -35,6 +38,19 @@ class ScriptFolder:
         )
         _remove(self._waste)
         self.take_back()
+
+    @property
+    def was_made_here(self) -> bool:
+        """Whether a program of this user has worked in it, in this place."""
+        return self._mark in remembered()
+
+    def note_place(self) -> None:
+        """Before a program is started in it: what it leaves there is this user's own."""
+        note([self._mark])
+
+    @property
+    def _mark(self) -> str:
+        return hashlib.sha256(f"program in {os.path.realpath(self.path)}".encode()).hexdigest()
 
     def empty(self, reader: MetricReader, grid: ScoreGrid, keep: bool = False) -> None:
         """Puts an empty folder in place.

@@ -89,7 +89,7 @@ class StudyStore(ClosedAtExit):
             summaries = optuna.get_all_study_summaries(storage=self._storage)
         latest = {one.study_name: 0.0 for one in summaries if DEFINITION in one.user_attrs}
         for summary in summaries:
-            name = _study_of_stage(summary.study_name) or summary.study_name
+            name = study_of_stage(summary.study_name) or summary.study_name
             if name in latest and summary.datetime_start is not None:
                 latest[name] = max(latest[name], summary.datetime_start.timestamp())
         return sorted(latest, key=lambda name: (-latest[name], name))
@@ -99,7 +99,7 @@ class StudyStore(ClosedAtExit):
         ours = set(self.names())
         with readable(self.url):
             names = optuna.get_all_study_names(self._storage)
-        return [name for name in names if name not in ours and _study_of_stage(name) not in ours]
+        return [name for name in names if name not in ours and study_of_stage(name) not in ours]
 
     def none_yet(self) -> UserError:
         """The error for a storage without a study of ours."""
@@ -151,7 +151,7 @@ class StudyStore(ClosedAtExit):
             self._sound.add(study.study_name)
 
     def _is_ours(self, study: optuna.Study) -> bool:
-        begun = _study_of_stage(study.study_name)
+        begun = study_of_stage(study.study_name)
         with readable(self.url):
             if begun is None or DEFINITION in study.user_attrs:
                 return DEFINITION in study.user_attrs
@@ -198,7 +198,7 @@ def _to_import(name: str, url: str) -> str:
     return shlex.join(["tuner", "import", "study", f"storage={url}", f"name={name}"])
 
 
-def _study_of_stage(full_name: str) -> str | None:
+def study_of_stage(full_name: str) -> str | None:
     """The study that a stage of this name would be of; None: it is no name of a stage."""
     name, _, stage = full_name.rpartition("/")
     return name if name and "/" not in name and stage in (*all_stages(), *stages_behind()) else None

@@ -10,6 +10,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.config.paths import flatten
+from tuner.errors import UserError
 from tuner.results.protocol import robust_worst
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import StudyDefinition
@@ -87,9 +88,11 @@ class SweepRegistry(RunRegistry):
         drawn = {name: suggest(trial)(name, distribution) for name, distribution in self._distributions.items()}
         space = self._definition.space
         values = {parameter.path: parameter.value(drawn[parameter.name], {}) for parameter in space.parameters}
-        values |= self._jobs.added(trial, values)
+        added = self._jobs.added(trial, values)
+        values |= added
         overrides = self._jobs.overrides(values)  # those in the storage may be anybody's
         about: JsonDict | None = trial.user_attrs.get(RUN_ATTRIBUTE)
+        _check_added(trial, added, about)
         if about is None:
             subdir = self._own_subdir(trial.number, overrides)
             about = {"label": f"trial {trial.number}", "seed": 0, "values": values}
@@ -143,6 +146,17 @@ class SweepRegistry(RunRegistry):
 def other_objectives(study: optuna.Study) -> tuple[str, ...]:
     """Names for what a job returns behind its first number."""
     return tuple(f"objective {index}" for index in range(2, len(study.directions) + 1))
+
+
+def _check_added(trial: optuna.Trial, added: JsonDict, about: JsonDict | None) -> None:
+    """Refuses to go on with a job for which the application draws other values now."""
+    for key, value in added.items():
+        before = value if about is None else about["values"].get(key)
+        if before != value:
+            raise UserError(
+                f"job {trial.number} was begun with {key}={before}, and custom_search_space gives {key}={value} now: "
+                "begin another sweep with another study_name"
+            )
 
 
 def _is_complete_entry(trial: FrozenTrial) -> bool:

@@ -113,11 +113,13 @@ class SweepSampler:
         factory: A sampler class, or a partial of one.
         grid: All points of each parameter; None for a continuous one.
         num_objectives: Directions of the study.
+        is_open: Whether jobs may have further parameters, which are not known before.
     """
 
     factory: SamplerFactory
     grid: dict[str, list[Any] | None] = field(default_factory=dict)
     num_objectives: int = 1
+    is_open: bool = False
 
     @property
     def _kind(self) -> type:
@@ -130,7 +132,7 @@ class SweepSampler:
         Args:
             num_trials: As many as asked for; None: all that there are, or 20 where there is no end to them.
         """
-        if not issubclass(self._kind, _EXHAUSTIBLE):
+        if self.is_open or not issubclass(self._kind, _EXHAUSTIBLE):
             return DEFAULT_NUM_TRIALS if num_trials is None else num_trials
         num_distinct = self._num_distinct or 1  # endless many are refused by `make`
         return num_distinct if num_trials is None else min(num_trials, num_distinct)
@@ -140,7 +142,7 @@ class SweepSampler:
 
         It knows by their values which are left, so it goes on with what another sampler has begun.
         """
-        if not self.grid or self._num_distinct is None or self._num_distinct > self.total(num_trials):
+        if self.is_open or not self.grid or self._num_distinct is None or self._num_distinct > self.total(num_trials):
             return None
         return self if issubclass(self._kind, _EXHAUSTIBLE) else replace(self, factory=BruteForceSampler)
 
@@ -158,6 +160,11 @@ class SweepSampler:
             UserError: It cannot do what is asked of it.
         """
         kind = self._kind
+        if issubclass(kind, GridSampler) and self.is_open:
+            raise UserError(
+                "GridSampler needs all parameters beforehand, and hydra.sweeper.custom_search_space adds some to each "
+                "job: choose another hydra/sweeper/sampler, such as brute_force"
+            )
         if issubclass(kind, _EXHAUSTIBLE):
             endless = [name for name, points in self.grid.items() if points is None]
             if endless:

@@ -199,6 +199,22 @@ def test_a_resume_flag_lets_it_go_on(tmp_path: Path) -> None:
     assert reporter.reported == [(0.25, 25.0), (0.5, 50.0), (0.75, 1075.0), (1.0, 1100.0)]
 
 
+def test_what_lies_in_a_folder_from_elsewhere_is_not_gone_on_with(tmp_path: Path) -> None:
+    """A program that goes on reads it, and `python -m` takes a module from there before any other."""
+    reporter = Reporter()
+    more = {"resume_flag": "--resume {checkpoint}", "checkpoint": "*.ckpt"}
+    with pytest.raises(ScriptError):
+        run(tmp_path, GOES_ON, reporter, **more)
+    other = tmp_path / "other"
+    other.mkdir()
+    (tmp_path / "run").rename(other / "run")
+    with pytest.raises(UserError, match=r"other/run/script was not made by a run in this place"):
+        run(other, GOES_ON, Reporter(), **more)
+    (other / "run").rename(tmp_path / "run")
+    run(tmp_path, GOES_ON, reporter, **more)
+    assert max(reporter.reported) == (1.0, 1100.0)
+
+
 def test_without_one_it_begins_anew_in_an_empty_folder(tmp_path: Path) -> None:
     reporter = Reporter()
     with pytest.raises(ScriptError):

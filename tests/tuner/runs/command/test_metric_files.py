@@ -106,6 +106,15 @@ def test_a_table_that_is_written_whole_each_time_gives_each_row(tmp_path: Path, 
     assert ended == [(0.25, 1.5), (0.5, 2.5), (0.75, 3.5)]
 
 
+def test_a_last_line_without_an_end_counts_once_the_program_has_ended(tmp_path: Path) -> None:
+    path, reader = tmp_path / "log.csv", CsvTable(tmp_path, "", "ret", "step")
+    path.write_text("step,ret\n100,1.5\n200,2.5")
+    assert [batch.points for batch in reader.poll()] == [[(100.0, 1.5)]]
+    reader.is_complete = True
+    assert [batch.points for batch in reader.poll()] == [[(200.0, 2.5)]]
+    assert reader.poll() == []
+
+
 def test_a_table_that_gets_a_column_is_read_anew(tmp_path: Path) -> None:
     """It is longer than what was read, and what stands behind that is the middle of a row."""
     path, reader = tmp_path / "log.csv", CsvTable(tmp_path, "", "ret", "step")
