@@ -128,7 +128,7 @@ class FinderRun:
 class _Points:
     """Tells runs apart by what they combine."""
 
-    def added(self, trial: optuna.Trial, values: JsonDict) -> JsonDict:
+    def added(self, trial: object, values: JsonDict) -> JsonDict:
         """Nothing: points are given."""
         del trial, values
         return {}
