@@ -51,7 +51,7 @@ _EXAMPLES = (
     ("tuner train agent=ppo env=acrobot seed=3", "one run"),
     ("tuner train -m agent=dqn,ppo seed=1,2", "each combination"),
     ("tuner train experiment=dqn_cartpole", "published settings"),
-    ("tuner tune agent=ppo", "a study; the same command resumes it"),
+    ("tuner tune agent=ppo", "a study; type it again to resume it"),
     ("tuner find lr agent=ppo", "a learning rate to begin with"),
     ("tuner play runs/NAME", "watch what was learned"),
     ("tuner export runs/NAME", "the policy as an ONNX model"),

@@ -64,7 +64,7 @@ def check_explores_alike(agent: str, has_gsde: bool, policy: Policy) -> None:
     Raises:
         AgentContractError: Naming both.
     """
-    for one in getattr(policy, "policies", [policy]):
+    for one in getattr(policy, "policies", policy if isinstance(policy, list | tuple) else [policy]):
         if has_gsde and not one.is_state_dependent:
             raise AgentContractError(
                 "{} has gsde and answers with means and pushes, which {} does not take: explore with {}, or leave gsde "

@@ -170,7 +170,7 @@ def test_a_torn_last_record_is_cut_and_a_copy_kept(tmp_path: Path, torn: bytes) 
     path.write_bytes(RECORD + torn)
     told: list[str] = []
     with StudyStore(f"journal:///{path}", told.append) as store:
-        assert store.names() == ["study"]
+        assert store.others() == ["study"]
     assert path.read_bytes() == RECORD
     (copy,) = tmp_path.glob("studies.journal.torn-*")
     assert copy.read_bytes() == RECORD + torn
