@@ -44,9 +44,11 @@ def begin_weights(module: Any, initializer: str, gain: float) -> None:
         return
     window = int(np.prod(shape[:-2]))
     bound = uniform_bound(initializer, gain, window * shape[-2], window * shape[-1])
-    drawn = keras.initializers.RandomUniform(-bound, bound)
-    module.kernel.assign(drawn(shape))
-    module.bias.assign(drawn(module.bias.shape) if initializer == "uniform" else module.bias * 0.0)
+    module.kernel.assign(keras.initializers.RandomUniform(-bound, bound)(shape))
+    if initializer == "uniform":  # an object of its own: one that is asked again gives the numbers of the kernel again
+        module.bias.assign(keras.initializers.RandomUniform(-bound, bound)(module.bias.shape))
+    else:
+        module.bias.assign(module.bias * 0.0)
 
 
 class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types

@@ -45,6 +45,12 @@ def test_another_initializer_stays_whatever_the_agent_begins_with(framework, ini
     assert bool(np.any(bias)) is (initializer == "uniform")
 
 
+def test_biases_are_drawn_for_themselves(framework):
+    """Not as the first numbers of the kernel."""
+    for kernel, bias, _ in perceptron(framework, "uniform"):
+        assert not np.isclose(kernel.ravel()[: len(bias)], bias).any()
+
+
 def test_an_agent_is_made_with_it(framework):
     plain, uniform = agent_layers(framework), agent_layers(framework, initializer="uniform")
     assert np.abs(plain[-1][0]).max() < 0.02 < np.abs(uniform[-1][0]).max()
