@@ -45,9 +45,23 @@ def plain_attributes(agent: Any) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if type(value) in (int, float, bool, str)}
 
 
+class ConstructorSignature:
+    """`__signature__` of classes: the parameters of `__init__`, whichever class in between defines `__new__`.
+
+    Python before 3.11.5 shows those of an inherited `__new__` instead, which takes anything.
+    """
+
+    def __get__(self, instance: object | None, owner: type[Any]) -> inspect.Signature:
+        if instance is not None:
+            raise AttributeError("__signature__")  # an agent that is called has the signature of its __call__
+        of_init = inspect.signature(owner.__init__)
+        return of_init.replace(parameters=list(of_init.parameters.values())[1:], return_annotation=of_init.empty)
+
+
 class Rebuildable:
     """Base of what remembers how it was made. The `recipe` holds the very objects that the constructor was given."""
 
+    __signature__ = ConstructorSignature()
     recipe: Recipe
 
     def __new__(cls, *arguments: Any, **keywords: Any) -> Any:

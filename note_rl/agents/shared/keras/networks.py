@@ -45,7 +45,7 @@ def begin_weights(module: Any, initializer: str, gain: float) -> None:
     window = int(np.prod(shape[:-2]))
     bound = uniform_bound(initializer, gain, window * shape[-2], window * shape[-1])
     module.kernel.assign(keras.initializers.RandomUniform(-bound, bound)(shape))
-    if initializer == "uniform":  # an object of its own: one that is asked again gives the numbers of the kernel again
+    if initializer == "uniform":  # a second object: the first one would give the kernel's numbers again
         module.bias.assign(keras.initializers.RandomUniform(-bound, bound)(module.bias.shape))
     else:
         module.bias.assign(module.bias * 0.0)
