@@ -20,7 +20,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,10 +31,16 @@ from others_learn import Case, evaluated, run_alone, train
 SEEDS = (5001, 5002, 5003, 5004, 5005)
 EPISODES = 20
 AT_A_TIME = 2
+CREATE = """
+import sys, optuna
+optuna.create_study(study_name="zoo", storage=sys.argv[1], direction="maximize")
+"""
 BEST = """
 import sys, json, optuna
 study = optuna.load_study(study_name="zoo", storage=sys.argv[1])
-print(json.dumps([study.best_trial.number - len(study.trials), study.best_value, len(study.trials)]))
+finished = any(trial.state == optuna.trial.TrialState.COMPLETE for trial in study.trials)
+best = [study.best_trial.number - len(study.trials), study.best_value] if finished else None
+print(json.dumps([best, len(study.trials)]))
 """
 
 
@@ -116,6 +123,7 @@ def search_of_zoo(python: str, task: Task, minutes: float, seed: int, home: Path
     done = home / "zoo-searched"
     if not done.exists():
         (home / "zoo.db").unlink(missing_ok=True)
+        run_alone([python, "-c", CREATE, storage])  # two processes that create it at once end with an error
         words = [
             *(python, "-m", "rl_zoo3.train", "--optimize-hyperparameters", "--algo", task.zoo.algorithm),
             *("--env", task.zoo.env, "-n", str(task.total_steps), "--n-trials", "100000", "--storage", storage),
@@ -140,7 +148,11 @@ def search_of_zoo(python: str, task: Task, minutes: float, seed: int, home: Path
         for worker in workers:
             worker.communicate()
         done.touch()
-    number, value, trials = json.loads(run_alone([python, "-c", BEST, storage]).splitlines()[-1])
+    best, trials = json.loads(run_alone([python, "-c", BEST, storage]).splitlines()[-1])
+    if best is None:
+        print(f"  zoo's search: {trials} trials begun, none finished; its published settings are kept", flush=True)
+        return ()
+    number, value = best
     print(f"  zoo's search: {trials} trials begun, the best claims {value:.1f}", flush=True)
     # counted from the end, as the zoo takes number 0 for none
     return ("--storage", storage, "--study-name", "zoo", f"--trial-id={number}")
@@ -175,26 +187,33 @@ def default_of(task: Task) -> tuple[str, ...]:
 
 def zoo_returns(python: str, task: Task, folder: Path, words: Sequence[str]) -> list[float]:
     """Mean returns after training by the zoo, one for each seed."""
-    returns = []
-    for seed in SEEDS:
+
+    def trained(seed: int) -> float:
         home = train(python, task.zoo, seed, folder / str(seed), "-n", str(task.total_steps), *words)
-        returns.append(evaluated(python, task.zoo, home, EPISODES, seed))
-    return returns
+        return evaluated(python, task.zoo, home, EPISODES, seed)
+
+    return of_each_seed(trained)
 
 
 def our_returns(typed: Sequence[str], folder: Path) -> list[float]:
     """Mean returns after training by us, one for each seed."""
-    returns = []
-    for seed in SEEDS:
-        home, told = folder / str(seed), folder / f"{seed}.json"
-        if not told.exists():
+
+    def trained(seed: int) -> float:
+        home, done = folder / str(seed), folder / f"{seed}.json"
+        if not done.exists():
             words = [*typed, f"seed={seed}", "evaluation.num_points=1", f"evaluation.num_episodes={EPISODES}"]
-            told.parent.mkdir(parents=True, exist_ok=True)
-            told.write_text(
-                run_alone([sys.executable, __file__, TRAIN, str(home), *words, "tracker=jsonl"]).splitlines()[-1]
-            )
-        returns.append(json.loads(told.read_text()))
-    return returns
+            done.parent.mkdir(parents=True, exist_ok=True)
+            printed = run_alone([sys.executable, __file__, TRAIN, str(home), *words, "tracker=jsonl"])
+            done.write_text(printed.splitlines()[-1])
+        return float(json.loads(done.read_text()))
+
+    return of_each_seed(trained)
+
+
+def of_each_seed(trained: Callable[[int], float]) -> list[float]:
+    """What each seed comes to, some of them at a time."""
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        return list(pool.map(trained, SEEDS))
 
 
 TRAIN = "--train"
