@@ -12,6 +12,7 @@ from note_rl.errors.wording import Name, out_of_range
 from note_rl.support.near_names import nearest
 from note_rl.support.setting_fields import like, setting
 from note_rl.support.value_kinds import POSITIVE, SHARE_BELOW_1, Count, Number, OneOf, described
+from tuner.checking.step_counts import step_counts
 from tuner.config.composition import EvaluationConfig
 from tuner.config.section_base import Named, Section
 from tuner.errors import UserError
@@ -74,6 +75,7 @@ class StudyConfig(StudySettings):
     evolution: JsonDict | None = None
     decision: str = setting(AUTO, _Decision())
     environments: Sequence[str] | None = None
+    budgets: Sequence[int | float | str] | None = setting(None, step_counts)
     as_begun: bool = False
 
     @property

@@ -25,6 +25,7 @@ class InCommands:
         defined: The study of a config, of what was typed and of the folder of groups, where that is one of the feature.
         policy: What restores, from the configuration and folder of a run of this function, what it has learned.
         compared: What does `tuner compare` with this config in place of the comparison of adaptation.
+        tuned: What does `tuner tune` with this config in place of one study.
         baselines: Known configurations that are no experiments, by the name that is typed for `study.baselines`: what
             would be typed for one, given the configuration that a study varies.
     """
@@ -33,6 +34,7 @@ class InCommands:
     defined: "Callable[[DictConfig, Sequence[str], str | Path | None], StudyDefinition | None]" = nothing
     policy: "Callable[[Mapping[str, Any]], Callable[[Mapping[str, Any], Path], TrainedPolicy] | None]" = nothing
     compared: "Callable[[DictConfig], CommandModule | None]" = nothing
+    tuned: "Callable[[DictConfig], CommandModule | None]" = nothing
     baselines: "Mapping[str, Callable[[JsonDict], Sequence[str]]]" = field(default_factory=dict)
 
 

@@ -15,11 +15,14 @@ from rich.markup import escape
 from rich.text import Text
 
 from tuner.checking.features import typed_again, typed_within
+from tuner.commands.command import CommandModule
+from tuner.commands.features import InCommands
 from tuner.commands.study_from_config import check_study, define, search_parts
 from tuner.commands.study_loading import leads_to
 from tuner.commands.study_plan import make_plan
 from tuner.commands.study_result import TuneResult
 from tuner.commands.winner import TrainingConfigs
+from tuner.errors import UserError
 from tuner.executors.executor_factory import make_executor, warm_up
 from tuner.features import parts
 from tuner.reporting import FinalTable, write_page
@@ -62,7 +65,9 @@ from tuner.trackers.base import TrackerGroup
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
     """Refuses a search that cannot be, or not go on as it began, before anything is written."""
-    del folder
+    if (other := _other(config)) is not None:
+        other.check(config, folder, overrides, config_dir)
+        return
     check_study(config, overrides, config_dir)
     if has_studies(url := str(config.storage.url)):
         with StudyStore(url) as store:
@@ -71,6 +76,8 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
 
 def plan(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> int:
     """Prints stages, trials, seeds, rungs and estimated minutes."""
+    if (other := _other(config)) is not None:
+        return other.plan(config, overrides, config_dir)
     said = make_plan(define(config, overrides, config_dir), resolve(config), width_of(sys.stdout))
     PlainConsole().print(Text(said), soft_wrap=True)
     return 0
@@ -78,7 +85,8 @@ def plan(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Runs the study, or what is left of it, and says what it found."""
-    del folder  # study.folder says where studies live
+    if (other := _other(config)) is not None:
+        return other.run(config, folder, overrides)
     console = PlainConsole()
     told = _Told()
     try:
@@ -119,8 +127,10 @@ def tune(
 
     Raises:
         StudyStopped: After Ctrl-C or SIGTERM; the same call goes on.
-        UserError: The study cannot begin, or cannot go on.
+        UserError: The study cannot begin, or cannot go on; or it is several.
     """
+    if _other(config) is not None:
+        raise UserError("these settings make several studies, which are for the command line: call tuner.tune for each")
     definition = define(config, overrides, config_dir)
     resolved = resolve(config)
     sampler, pruner = search_parts(resolved)
@@ -143,6 +153,11 @@ def tune(
                         raise explained(error) from error
                 whole.on_result(result.summary, result.config)
                 return result
+
+
+def _other(config: DictConfig) -> CommandModule | None:
+    """What is done with this config in place of one study."""
+    return next(filter(None, (part.tuned(config) for part in parts(InCommands))), None)
 
 
 def typed_config_dir() -> Path | None:

@@ -19,6 +19,7 @@ FEATURES: Final = (
     "population",
     "decision",
     "benchmark",
+    "budgets",
     "sb3",
     "imports",
 )

@@ -21,6 +21,7 @@ WORDS = {
     "population": r"(?<![_a-z])population(?!_size)|evolution|evolve|\bpbt\b|\bgenerations?\b|static_label",
     "decision": r"\"decision\"|study\.decision|\bdecision: str|posterior|by_?all_?runs|by_?model|believed\b(?! after)",
     "benchmark": r"features\.benchmark|\"benchmark\"|\bbench\.yaml",
+    "budgets": r"study\.budgets|features\.budgets|\"budgets\"|\bbudgets: |budgetpoint",
     "imports": r"features\.imports|\"imports\"|tuner import|\"import\", \"study\"|baselines=zoo",
     "sb3": r"features\.sb3|agent=sb3|\"sb3\",\n|import (stable_baselines3|sb3_contrib)",
 }
@@ -58,6 +59,10 @@ NAMED_IN = {
         "tuner/checking/section_types.py": "a key of the group study is a field of its class",
     },
     "benchmark": {LIST: "the list of features"},
+    "budgets": {
+        LIST: "the list of features",
+        "tuner/checking/section_types.py": "a key of the group study is a field of its class",
+    },
     "imports": {
         LIST: "the list of features",
         "tuner/study/storage/store.py": "where a study of another program is asked for it says what to type",
@@ -113,6 +118,7 @@ def test_few_files_outside_its_package_name_a_feature(feature: str) -> None:
         ("decision", "if isinstance(settings.decision, ByModel):"),
         ("benchmark", "from tuner.features.benchmark.bench import measure"),
         ("decision", "BELIEVED.of(summary)"),
+        ("budgets", "if config.study.budgets is not None:"),
         ("sb3", "import stable_baselines3"),
         ("imports", "raise UserError('type tuner import study')"),
     ],

@@ -1,0 +1,166 @@
+"""Several budgets: which studies they make, which of them pays, what is refused."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import tuner as api
+from note_rl.errors import SettingsError
+from tests.tuner.command_line import SMALL, SMALL_STUDY, CommandLine
+from tests.tuner.reporting.summaries import run
+from tuner.checking.step_counts import short_count, step_counts
+from tuner.errors import UserError
+from tuner.features.budgets.budget_page import budgets_csv, budgets_figure, write_budgets_page
+from tuner.features.budgets.budget_points import BudgetPoint, advice, compared_budgets, gain_words, point_of
+from tuner.results.records import RunRecord, StudySummary
+
+SEEDS = range(5)
+
+
+def summary(name: str, winner: Sequence[float], default: Sequence[float], seconds: float = 1.0) -> StudySummary:
+    """A study whose winner and default have these scores on test seeds."""
+
+    def tested(label: str, scores: Sequence[float]) -> list[RunRecord]:
+        return [run(label, "test", score, seed=seed, seconds=seconds) for seed, score in enumerate(scores)]
+
+    return StudySummary(
+        name,
+        "final score",
+        "CartPole-v1",
+        "dqn",
+        "torch",
+        (run("trial 0", "screen", 1.0), *tested("trial 0", winner), *tested("default", default)),
+        "trial 0",
+        retrain_command=f"tuner train study={name}",
+        default_command="tuner train",
+    )
+
+
+def points(*scores: Sequence[float]) -> tuple[BudgetPoint, ...]:
+    """Of 10, 20, 30, ... steps, each better than its default."""
+    made = [point_of(10 * place, summary(f"s{place}", one, [0.0] * 5)) for place, one in enumerate(scores, start=1)]
+    return compared_budgets([one for one in made if one is not None][::-1])
+
+
+# What is typed
+
+
+def test_steps_are_read_and_written() -> None:
+    assert step_counts("budgets", ["30k", 1e4, "0.1M", 1500]) == (1500, 10_000, 30_000, 100_000)
+    assert [short_count(steps) for steps in (1500, 30_000, 2_000_000, 1_500_000)] == ["1500", "30k", "2M", "1500k"]
+
+
+@pytest.mark.parametrize(
+    "value", [["10k"], [], "10k", ["10k", 10_000], ["10k", "x"], ["1.5", "10k"], [0, 5], [True, 5]]
+)
+def test_other_lists_are_refused(value: object) -> None:
+    with pytest.raises(SettingsError):
+        step_counts("budgets", value)
+
+
+# What comes out
+
+
+def test_what_a_study_advises() -> None:
+    better = point_of(10, summary("s", [5.0, 6.0, 7.0, 8.0, 9.0], [0.0] * 5, seconds=3.0))
+    assert better is not None
+    assert (better.label, better.is_default, better.seconds, better.score.iqm) == ("trial 0", False, 3.0, 7.0)
+    assert better.command == "tuner train study=s"
+    as_good = point_of(10, summary("s", [5.0] * 5, [5.0] * 5))
+    assert as_good is not None
+    assert (as_good.label, as_good.is_default, as_good.command) == ("default", True, "tuner train")
+    assert point_of(10, StudySummary("s", "final score", "CartPole-v1", "dqn", "torch")) is None
+
+
+def test_a_longer_budget_is_worth_its_steps_by_a_gain_that_the_seeds_can_show() -> None:
+    low, high, as_high = [1.0, 1.1, 0.9, 1.0, 1.0], [5.0, 5.1, 4.9, 5.0, 5.0], [5.1, 4.9, 5.0, 5.2, 4.9]
+    found = points(low, high, as_high)
+    assert [one.steps for one in found] == [10, 20, 30]
+    assert [one.pays for one in found] == [True, True, False]
+    assert [one.before for one in found] == [0, 10, 20]
+    assert found[1].gain is not None
+    assert found[1].gain.iqm == pytest.approx(4.0)
+    assert gain_words(found[0]) == ""
+    assert gain_words(found[1]).startswith("+4 [")
+    assert gain_words(found[1]).endswith("over 10")
+    assert advice(found) == "Take 20 steps: runs of 30 steps bring no gain that 5 test seeds can show."
+
+
+def test_each_is_compared_with_the_best_shorter_one() -> None:
+    """Not with the one before it, which may have had bad luck."""
+    found = points([5.0, 5.1, 4.9, 5.0, 5.0], [1.0] * 5, [5.1, 4.9, 5.0, 5.2, 4.9])
+    assert [one.pays for one in found] == [True, False, False]
+    assert [one.before for one in found] == [0, 10, 10]
+    assert advice(found).startswith("Take 10 steps: runs of 20 and 30 steps bring no gain")
+
+
+def test_other_advice() -> None:
+    rising = points([1.0] * 5, [2.0, 2.1, 1.9, 2.0, 2.0], [3.0, 3.1, 2.9, 3.0, 3.0])
+    assert advice(rising).startswith("Each larger budget brings a higher score")
+    dip = points([1.0] * 5, [0.5, 0.4, 0.6, 0.5, 0.5], [3.0, 3.1, 2.9, 3.0, 3.0])
+    assert advice(dip).startswith("Take 30 steps, if you can afford them")
+
+
+def test_the_page_and_the_table_of_numbers(tmp_path: Path) -> None:
+    found = points([1.0, 1.1, 0.9, 1.0, 1.0], [5.0, 5.1, 4.9, 5.0, 5.0])
+    rows = budgets_csv(found)
+    assert [row[:4] for row in rows[1:]] == [[10, "s1", "trial 0", 1.0], [20, "s2", "trial 0", 5.0]]
+    assert rows[2][8] == pytest.approx(4.0)
+    figure = budgets_figure(found)
+    assert [trace["y"] for trace in figure["data"]] == [[1.0, 5.0], [0.0, 0.0]]
+    page = write_budgets_page(found, "s", "tuner tune study.budgets=[10,20]", tmp_path).read_text()
+    assert 'href="../s2/report.html"' in page
+    assert "Each larger budget brings a higher score" in page
+
+
+# From the command line
+
+
+def test_a_study_for_each_budget(tuner: CommandLine) -> None:
+    words = ("tune", "agent=dqn", *SMALL, *SMALL_STUDY, "study.budgets=[300,0.2k]", "study.name=s")
+    words = tuple(word for word in words if not word.startswith("training.total_steps="))
+    answer = tuner(*words)
+    assert answer.status == 0, answer
+    assert answer.output.index("200 steps, study s-200") < answer.output.index("300 steps, study s-300")
+    assert (tuner.folder / "studies" / "s" / "budgets.html").is_file()
+    assert (tuner.folder / "studies" / "s" / "budgets.csv").read_text().splitlines()[0].startswith("steps,study,")
+    short, longer = (api.load(f"s-{steps}", storage="journal:///studies.journal") for steps in (200, 300))
+    assert longer.summary.budget["environment steps per run"] == 300
+    first = next(one for one in longer.summary.runs if one.number == 0 and one.stage == "screen")
+    assert dict(first.params) == dict(short.winner.values)
+    assert "study:s-200/1" in longer.summary.starts.values()
+    again = tuner(*words)
+    assert again.status == 0, again
+    assert len(api.load("s-300", storage="journal:///studies.journal").summary.runs) == len(longer.summary.runs)
+
+
+def test_time_is_shared_out(tuner: CommandLine) -> None:
+    answer = tuner(
+        *("tune", "agent=dqn", "study.budgets=[20k,10k]", "study.budget=30min", "study.max_env_steps=4e6", "plan=true")
+    )
+    assert answer.status == 0, answer
+    assert answer.output.count("15 min") == 2, answer.output
+    assert answer.output.count("2,000,000 environment steps") == 2, answer.output
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("study.budgets=[10k]",), "study.budgets=['10k'] is not possible: it must be a list of 2 or more numbers"),
+        (("study.budgets=[1k,2k]", "training.total_steps=5"), "training.total_steps=5 is one budget"),
+        (("study.budgets=[1k,2k]", "study.metric=[mixed,seconds]"), "study.metric lists more"),
+        (("study.budgets=[1k,2k]", "study.metric=steps_to_475"), "counts in shares of the budget"),
+        (("study=pbt", "study.budgets=[1k,2k]"), "has none: leave study=pbt out"),
+        (("study.budgets=[1k,2k]", "study.as_begun=true"), "for one study"),
+        (("study.budgets=[1k,2k]", "agent.gama=1"), "did you mean agent.gamma"),
+    ],
+)
+def test_refusals(tuner: CommandLine, words: Sequence[str], why: str) -> None:
+    assert why in tuner.refused("tune", "agent=dqn", *words)
+
+
+def test_python_makes_one_study_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"call tuner\.tune for each"):
+        api.tune(["agent=dqn", "study.budgets=[1k,2k]"])

@@ -1,0 +1,115 @@
+"""`tuner tune study.budgets=[10k,30k,100k]`: a study for each budget, then which of them pays."""
+
+import importlib.util
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from omegaconf import DictConfig
+from rich.markup import escape
+from rich.text import Text
+
+from tuner.commands import tune as one_study
+from tuner.commands.study_from_config import define
+from tuner.commands.study_plan import make_plan
+from tuner.features.budgets.budget_page import budgets_csv, write_budgets_page
+from tuner.features.budgets.budget_points import BudgetPoint, advice, called, compared_budgets, point_of
+from tuner.features.budgets.budget_studies import BudgetStudies
+from tuner.features.budgets.budget_table import BudgetTable
+from tuner.results.csv_text import csv_text
+from tuner.runs.config_checks import resolve
+from tuner.study import STOPPED, StudyStore, how_it_stopped
+from tuner.study.storage.open_storage import check_url, has_studies
+from tuner.support.console import PlainConsole
+from tuner.support.help_columns import width_of
+from tuner.support.interrupts import EXIT_INTERRUPTED
+from tuner.support.passwords import command_line
+from tuner.support.text_files import atomic_write
+
+CSV_FILE: Final = "budgets.csv"
+
+
+def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
+    """Refuses what one of the studies would refuse, before the first one begins."""
+    studies = BudgetStudies.of(config, overrides, config_dir)
+    begun = _begun(str(config.storage.url))
+    for place in range(len(studies.steps)):
+        typed = studies.typed(place, from_earlier=studies.name_of(place) in begun)
+        one_study.check(studies.composed(typed), folder, typed, config_dir)
+
+
+def plan(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> int:
+    """Prints what each study does."""
+    studies = BudgetStudies.of(config, overrides, config_dir)
+    for place in range(len(studies.steps)):
+        typed = studies.typed(place, from_earlier=False)
+        composed = studies.composed(typed)
+        said = make_plan(define(composed, typed, config_dir), resolve(composed), width_of(sys.stdout))
+        PlainConsole().print(Text(f"{said}\n"), soft_wrap=True)
+    return 0
+
+
+def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
+    """Runs the studies, or what is left of them, and says which budget is worth its steps."""
+    del folder  # study.folder says where studies live
+    console, config_dir = PlainConsole(), one_study.typed_config_dir()
+    studies = BudgetStudies.of(config, overrides, config_dir)
+    points: list[BudgetPoint] = []
+    seconds = 0.0
+    for place, steps in enumerate(studies.steps):
+        typed = studies.typed(place, seconds)
+        console.print(f"{steps:,} steps, study {studies.name_of(place)}", style="bold", highlight=False)
+        try:
+            result = one_study.tune(studies.composed(typed), typed, config_dir=config_dir, console=console)
+        except STOPPED as stop:
+            again = command_line(["tuner", "tune", *_options(config_dir), *overrides])
+            console.print(f"{how_it_stopped(stop)}:\n  [bold]{escape(again)}[/bold]", highlight=False, soft_wrap=True)
+            return EXIT_INTERRUPTED
+        seconds += result.summary.seconds
+        console.print(escape(result.verdict.sentence), highlight=False)
+        if (point := point_of(steps, result.summary)) is not None:
+            points.append(point)
+    _show(
+        compared_budgets(points), studies, command_line(["tuner", "tune", *_options(config_dir), *overrides]), console
+    )
+    return 0
+
+
+def _begun(url: str) -> set[str]:
+    """The names of the studies that a storage holds."""
+    check_url(url)
+    if not has_studies(url):
+        return set()
+    with StudyStore(url) as store:
+        return set(store.names())
+
+
+def _options(config_dir: Path | None) -> tuple[str, ...]:
+    return () if config_dir is None else ("--config-dir", str(config_dir))
+
+
+def _show(points: Sequence[BudgetPoint], studies: BudgetStudies, command: str, console: PlainConsole) -> None:
+    """Prints what each budget comes to, and writes it down."""
+    if not points:
+        console.print("no study has tested a configuration to its end", highlight=False)
+        return
+    console.print()
+    console.print(BudgetTable(points))
+    console.print(escape(advice(points)), highlight=False, soft_wrap=True)
+    for point in points:
+        if point.pays:
+            console.print(
+                f"train {escape(called(point))} with {point.steps:,} steps:\n  [bold]{escape(point.command)}[/bold]",
+                highlight=False,
+                soft_wrap=True,
+            )
+    folder = studies.folder / studies.name
+    folder.mkdir(parents=True, exist_ok=True)
+    atomic_write(folder / CSV_FILE, csv_text(budgets_csv(points)))
+    if importlib.util.find_spec("plotly") is None:
+        console.print("for the page: pip install 'note-rl[report]', and the same command again", highlight=False)
+        return
+    page = write_budgets_page(points, studies.name, command, folder)
+    console.print(f"look at everything:\n  [bold]{escape(shlex.quote(str(page)))}[/bold]", soft_wrap=True)

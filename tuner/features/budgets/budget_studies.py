@@ -1,0 +1,104 @@
+"""The studies that `study.budgets` stands for: one for each number of steps, each from the best of the one before.
+
+Where a schedule ends with the budget, a short run is no beginning of a long one. So every budget has runs of its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from omegaconf import DictConfig
+
+from tuner.checking.features import InChecking
+from tuner.checking.section_types import StudyConfig
+from tuner.checking.step_counts import short_count
+from tuner.commands.baselines import named_starts
+from tuner.commands.preflight import check_command
+from tuner.commands.study_from_config import define
+from tuner.config.overrides import to_hydra
+from tuner.features import parts
+from tuner.results.records import EARLIER_STUDY
+from tuner.runs.config_checks import resolve
+
+_OWN_KEYS: Final = ("study.budgets", "study.name", "study.budget", "study.max_env_steps", "warm_start", "plan")
+
+
+@dataclass(frozen=True)
+class BudgetStudies:
+    """What was typed, and what each of the studies is.
+
+    Attributes:
+        name: Common to all of them.
+        steps: Of a run, of each study, the lowest first.
+        settings: As they were typed for all together.
+        folder: Where the folders of studies are.
+        overrides: What was typed, but for what differs from study to study.
+        starts: What the first one begins with, as it is typed.
+        config_dir: The user's own folder of groups.
+    """
+
+    name: str
+    steps: tuple[int, ...]
+    settings: StudyConfig
+    folder: Path
+    overrides: tuple[str, ...]
+    starts: tuple[str, ...]
+    config_dir: str | Path | None = None
+
+    @classmethod
+    def of(cls, config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> "BudgetStudies":
+        """What a config describes.
+
+        Raises:
+            UserError: It cannot be.
+        """
+        resolved = resolve(config)
+        settings = StudyConfig(**resolved["study"])
+        for part in parts(InChecking):
+            part.typed(settings, overrides)
+        assert settings.budgets is not None
+        rest = tuple(word for word in overrides if word.lstrip("+").partition("=")[0] not in _OWN_KEYS)
+        single = config.copy()
+        single.study.budgets = None
+        name = settings.name or define(single, rest, config_dir).name
+        starts = tuple(named_starts(resolved["warm_start"]))
+        return cls(name, tuple(settings.budgets), settings, Path(settings.folder), rest, starts, config_dir)
+
+    def name_of(self, place: int) -> str:
+        """The name of a study, by its place: `dqn-cartpole-torch-quick-10k`."""
+        return f"{self.name}-{short_count(self.steps[place])}"
+
+    def typed(self, place: int, seconds: float | None = None, *, from_earlier: bool = True) -> list[str]:
+        """What would be typed for one of the studies alone.
+
+        Args:
+            place: Of its budget.
+            seconds: What the earlier ones have taken; the rest of `study.budget` is shared out evenly. None: that is
+                not known, and all have even shares.
+            from_earlier: Whether it begins with the best of the study before; not while that is still to come.
+        """
+        bounds, whole = [], self.settings.budget_s
+        if whole is not None:
+            share = whole / len(self.steps) if seconds is None else (whole - seconds) / (len(self.steps) - place)
+            bounds.append(f"study.budget={max(share, 1.0):.1f}s")
+        if self.settings.max_env_steps is not None:
+            bounds.append(f"study.max_env_steps={self.settings.max_env_steps // len(self.steps)}")
+        earlier = [f"{EARLIER_STUDY}{self.name_of(place - 1)}"] if place and from_earlier else []
+        starts = [*(self.starts if not place else ()), *earlier]
+        return [
+            *self.overrides,
+            "study.budgets=null",
+            f"study.name={to_hydra(self.name_of(place))}",
+            f"training.total_steps={self.steps[place]}",
+            *bounds,
+            *([f"warm_start={to_hydra(starts)}"] if starts else []),
+        ]
+
+    def composed(self, typed: Sequence[str]) -> DictConfig:
+        """The checked config of one of the studies.
+
+        Raises:
+            UserError: It is refused.
+        """
+        return check_command("tune", typed, self.config_dir).config
