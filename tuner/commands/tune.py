@@ -103,7 +103,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
     _show(result, str(config.storage.url), console, told.notes)
     if not told.started:
-        more = f"it goes on with a larger study.num_trials, now {config.study.num_trials}"
+        more = f"to continue it, raise study.num_trials (now {config.study.num_trials})"
         console.print(f"nothing was left to run, the study is finished; {more}", highlight=False, soft_wrap=True)
     return 0
 

@@ -319,7 +319,7 @@ def make_metric(name: str) -> Metric:
             raise UserError("study.metric: seconds cannot be the first objective; as in study.metric=[mixed,seconds]")
         listed = did_you_mean(name, [*METRICS, *(f"{kind.prefix}475" for kind in TARGETS), SECONDS])
         second = (
-            f" ({SECONDS} behind another one only: study.metric=[mixed,{SECONDS}])"
+            f" ({SECONDS} only after another objective: study.metric=[mixed,{SECONDS}])"
             if re.search(rf"\b{SECONDS}\b", listed)
             else ""
         )
@@ -339,7 +339,7 @@ def make_others(names: Sequence[str], metric: str) -> tuple[Objective, ...]:
     """
     for index, name in enumerate(names):
         if name in (metric, *names[:index]):
-            raise UserError(f"study.metric names {name} twice; each objective is to be another one")
+            raise UserError(f"study.metric names {name} twice; name each objective once")
     return tuple(
         Objective(SECONDS, "seconds of a run", maximised=False)
         if name == SECONDS

@@ -193,7 +193,7 @@ class StudySettings(Section, path="study"):
         if self.num_race is not None and self.num_race_seeds and self.num_race < self.num_candidates:
             raise UserError(
                 f"study.num_race={self.num_race} must not be below study.num_candidates={self.num_candidates}: "
-                "who is confirmed comes out of the race"
+                "the confirmed configurations are the best of the race"
             )
 
     @property

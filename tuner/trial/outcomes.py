@@ -65,9 +65,9 @@ class Outcome(StrEnum):
             retried=True,
             uses_retry=True,
             counts=Counts.ALWAYS,
-            remedy="an error in the program or its environment, with its traceback, if it left one, in output.log; not "
-            "the sampler's to learn from. The kernel, too, kills when memory runs out; executor.limits.memory_mb ends "
-            "such a run before",
+            remedy="an error in the program or its environment; its traceback, if there is one, is in output.log. The "
+            "sampler does not use such runs. If memory runs out, the kernel ends a run as well; with "
+            "executor.limits.memory_mb the run ends earlier, as out_of_memory",
             overrules=True,
         ),
     )

@@ -125,7 +125,7 @@ def _about_the_rest(ablation: Ablation, effects: Sequence[StepEffect], names: Ma
     for one in effects:
         if one.effect is Effect.NEEDED:
             told.append(
-                f"{_told(one.changes, names)} brought nothing clear when it was changed ({one.gain.signed}), but "
+                f"{_told(one.changes, names)} had no clear effect when it was changed ({one.gain.signed}), but "
                 "the winner is worse without it: keep it."
             )
         elif one.effect is Effect.HURT:
@@ -159,7 +159,7 @@ def _about_idle(
         return f"{what} may stay at {their}: that costs at most {percent(MARGIN)} of the gain.{without}"
     seeds = len(ablation.seeds)
     each = "; ".join(f"{one.name(names)} {one.gain.signed}" for one in idle)
-    return f"Not clear on {seeds} seeds: {each}.{without} num_seeds={2 * seeds} would tell more."
+    return f"Not clear on {seeds} seeds: {each}.{without} Type num_seeds={2 * seeds} for a clearer result."
 
 
 def _them_at_their_defaults(num_changes: int) -> str:

@@ -51,7 +51,7 @@ def _shared(confirm: StagePlan, again: Sequence[StagePlan]) -> StagePlan:
     return replace(
         confirm,
         env_steps=sum(plan.env_steps for plan in again),
-        what="runs on fresh seeds, each of the configuration that the choice needs to know better",
+        what="runs on fresh seeds, each of a configuration that a model selects to make the choice more certain",
         shared_runs=sum(plan.num_runs for plan in again),
     )
 

@@ -168,8 +168,8 @@ def _reference(name: str, config: DictConfig, alone: StudyDefinition) -> tuple[f
     good = found.get("good", _threshold(alone.config))
     if good is None:
         raise UserError(
-            f"{GROUP}={name}: its scores can be compared with those of other environments only if it is known what a "
-            f"good return is; write it into its file: {REFERENCE}: {{good: ...}}, and random: ... if that is known, too"
+            f"{GROUP}={name}: its good return is not known, so its scores cannot be compared with those of other "
+            f"environments. Write it into its file: {REFERENCE}: {{good: ...}}, and random: ... if that is known, too"
         )
     random = found.get("random")
     if random is None and alone.probe is None:

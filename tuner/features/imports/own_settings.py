@@ -38,6 +38,7 @@ _NETWORKS: Final = {"CnnPolicy": "cnn", "MultiInputPolicy": "dict"}
 _TIME: Final = "TimeFeatureWrapper"
 _ATARI: Final = "AtariWrapper"
 _GSDE: Final = ("use_sde", "sde_sample_freq", "use_sde_at_warmup")
+_OF_GSDE: Final = ("full_std", "use_expln", "clip_mean")
 _LINEAR: Final = "note_rl.schedules.Linear"
 _EPSILON: Final = 1e-5
 """Of Adam, for on-policy agents of Stable-Baselines3."""
@@ -123,7 +124,7 @@ def own_settings(entry: ZooEntry, agent: str) -> Written:
     add: Callable[[Written, ZooEntry], None] = _ADD[entry.algorithm]
     add(written, entry)
     _add_rate(written, entry)
-    _remark_exploration(written, entry)
+    _add_exploration(written, entry)
     read = {*_COMMON, *_READ[entry.algorithm], *_OF_MEMORY}
     read |= set() if entry.algorithm in ON_POLICY else set(_OFF_POLICY)
     for name, value in entry.given.items():
@@ -155,16 +156,19 @@ def _add_network(written: Written, entry: ZooEntry, agent: str) -> None:
         written.remark("policy", policy)
     layers, default = layers_of(entry), _LAYERS.get(entry.algorithm, [64, 64])
     activation = _activation(written, arguments) or ("tanh" if entry.algorithm in ON_POLICY else "relu")
+    begin = "uniform" if policy == "MlpPolicy" and arguments.get("ortho_init") is False else None
     if policy == "MlpPolicy":
         written.values["network.activation"] = activation
+    if begin is not None:
+        written.values["network.initializer"] = begin
     if isinstance(layers, dict):
-        _add_apart(written, layers, activation)
+        _add_apart(written, layers, activation, begin)
     elif layers is not None or not images:
         written.values["network.hidden_sizes"] = list(default if layers is None else layers)
     _add_policy_arguments(written, entry, agent)
 
 
-def _add_apart(written: Written, layers: Mapping[str, Any], activation: str) -> None:
+def _add_apart(written: Written, layers: Mapping[str, Any], activation: str, begin: str | None) -> None:
     """Layers of the policy, and those of the values if they are others."""
     actor = list(layers.get("pi", []))
     critic = list(layers.get("vf", layers.get("qf", actor)))
@@ -174,6 +178,7 @@ def _add_apart(written: Written, layers: Mapping[str, Any], activation: str) -> 
             "+network@network.critic=mlp",
             f"network.critic.hidden_sizes={to_hydra(critic)}",
             f"network.critic.activation={activation}",
+            *([] if begin is None else [f"network.critic.initializer={begin}"]),
         ]
 
 
@@ -192,10 +197,12 @@ def _add_policy_arguments(written: Written, entry: ZooEntry, agent: str) -> None
     for name, value in entry.policy_arguments.items():
         if name in ("net_arch", "activation_fn") or (name, value) in (("ortho_init", True), ("n_critics", 2)):
             continue
-        if name == "log_std_init" and agent.endswith("_continuous") and not sde:
+        if name == "ortho_init" and "network.initializer" in written.values:
+            continue
+        if name == "log_std_init" and (agent.endswith("_continuous") or sde):
             written.values["agent.initial_log_std"] = float(value)
-        elif name == "log_std_init" and sde:
-            written.remark(f"policy_kwargs.{name}", value, "of gSDE, which there is not here")
+        elif name in _OF_GSDE and sde:
+            written.values[f"agent.gsde.{name}"] = value
         elif name == "optimizer_kwargs" and isinstance(value, dict) and value.keys() <= {"eps", "weight_decay"}:
             names = {"eps": "epsilon", "weight_decay": "weight_decay"}
             written.values |= {f"optimizer.{names[key]}": float(one) for key, one in value.items()}
@@ -228,9 +235,19 @@ def _add_rate(written: Written, entry: ZooEntry) -> None:
         written.added.append(f"+schedule.{key}={{_target_: {_LINEAR}, start: {start}, end: 0.0, fraction: 1.0}}")
 
 
-def _remark_exploration(written: Written, entry: ZooEntry) -> None:
-    if entry.settings.get("use_sde"):
-        written.remark("use_sde", True, f"state-dependent exploration (gSDE); agent={LIBRARY} has it")
+def _add_exploration(written: Written, entry: ZooEntry) -> None:
+    """State-dependent exploration. A noise matrix lasts for a rollout, or for the steps between updates, if not set."""
+    if not entry.settings.get("use_sde"):
+        return
+    on_policy = entry.algorithm in ON_POLICY
+    steps = int(entry.settings.get("sde_sample_freq", -1))
+    whole_rollout = written.values["buffer.num_steps" if on_policy else "buffer.train_freq"]
+    written.choices["policy"] = "gsde" if on_policy else "squashed_gsde"
+    written.values["policy.hold"] = (
+        steps if steps > 0 else whole_rollout if on_policy else whole_rollout // entry.num_envs
+    )
+    if entry.settings.get("use_sde_at_warmup"):
+        written.remark("use_sde_at_warmup", True, "the first actions are uniformly random here")
 
 
 def _add_rollout(written: Written, entry: ZooEntry) -> int:
@@ -267,7 +284,7 @@ def _add_ppo(written: Written, entry: ZooEntry) -> None:
     if limit is not None and not (isinstance(limit, int | float) and limit < 0):
         written.remark("clip_range_vf", limit)
     if entry.settings["normalize_advantage"] and size < rollout:
-        written.remark("normalize_advantage", True, "here over a rollout, there over each minibatch")
+        written.values["agent.normalise_advantage"] = "minibatch"
 
 
 def _add_a2c(written: Written, entry: ZooEntry) -> None:
@@ -339,7 +356,17 @@ def _add_sac(written: Written, entry: ZooEntry) -> None:
     written.values["agent.alpha"] = None if learned else number(entry, "ent_coef")
     written.values["agent.target_entropy"] = None if isinstance(target, str) else number(entry, "target_entropy")
     if learned and weight != "auto":
-        written.remark("ent_coef", weight, "learned here, too, but from 1 on")
+        written.values["agent.initial_alpha"] = _start_of(written, weight)
+
+
+def _start_of(written: Written, weight: str) -> float:
+    """Where a learned weight starts, written as `auto_0.1`."""
+    start = weight.partition("_")[2]
+    try:
+        return float(start)
+    except ValueError:
+        written.remark("ent_coef", weight)
+        return 1.0
 
 
 def _add_td3(written: Written, entry: ZooEntry) -> None:

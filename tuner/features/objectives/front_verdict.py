@@ -90,7 +90,7 @@ def _how_many(summary: StudySummary, complete: int, num_unbeaten: int) -> str:
     )
     confirmed = len({run.label for run in summary.stage(CONFIRM)})
     if confirmed:
-        chosen = f"{confirmed} spread over them" if confirmed < screened else f"the best {confirmed}"
+        chosen = f"{confirmed} of them, spread over the front," if confirmed < screened else f"the best {confirmed}"
         sentence += f"; {chosen} {'was' if confirmed == 1 else 'were'} confirmed"
     seeds = {TEST: "on test seeds", CONFIRM: "on their seeds"}.get(_latest(summary), "of these")
     return f"{sentence}; {seeds} {num_unbeaten or 'none'} {'are' if num_unbeaten > 1 else 'is'} unbeaten"

@@ -20,8 +20,8 @@ from tuner.trackers.base import PartOfRun, RunInfo
 from tuner.trial.messages import JsonDict
 
 _ABOUT = (
-    "Members of the population have seeds of their own; what they scored is of agents that were chosen for it, and "
-    "stands beside the result, which are schedules replayed from scratch."
+    "Each member of the population has its own seeds. Its score is usually too high, as agents were selected by it. "
+    "The result is the score of schedules that are replayed from scratch."
 )
 
 
@@ -37,7 +37,7 @@ def _check(definition: StudyDefinition) -> None:
     if isinstance(metric, TargetMetric):
         raise UserError(
             f"study.metric={metric.name} has no meaning with study=pbt: members are compared while they train, "
-            "and once they have come to the target nothing tells them apart; use final, auc or mixed, or "
+            "and all that have reached the target are equal; use final, auc or mixed, or "
             "study=quick"
         )
     check_evolution(evolution, definition.space, definition.config)

@@ -111,7 +111,7 @@ def _ended_by_themselves(summary: StudySummary) -> Html:
         tag("tr", text_cell(f"{run.stage}/{run.number}"), text_cell(run.label), tag("td", run.reason, class_="wrap"))
         for run in runs[:MOST_ROWS]
     ]
-    words = "Runs that ended by themselves; their curves are held at what they came to"
+    words = "Runs that ended early by their own rule; their last value counts for the rest of the budget"
     title = words if len(runs) <= MOST_ROWS else f"{words} ({MOST_ROWS:,} of {len(runs):,})"
     heads = ["run", "configuration", "reason"]
     return tag("details", tag("summary", title), table("ended-table", heads, rows))
@@ -132,7 +132,7 @@ def reproduce_section(summary: StudySummary) -> Html:
     elif not summary.is_sweep:
         parts += [reason("There is no winner yet.")]
     if summary.study_command:
-        words = "The same command goes on with the study; elsewhere, with these versions, it runs it again:"
+        words = "This command continues the study; in another folder, with the same versions, it repeats the study:"
         parts += [note(words), copied_command("study-command", summary.study_command)]
     title = "Run it again" if summary.is_sweep else "Train it again"
     return section("reproduce", title, *(parts or [reason("No command is known.")]))

@@ -76,8 +76,8 @@ def importance_section(summary: StudySummary) -> Html:
     if missing:
         return section("importance", title, reason(missing))
     share = (
-        "How far each parameter by itself moves a trial up or down in the order of scores, over its whole range, as a "
-        "share of what all of them do (functional ANOVA of a smooth model of the screening trials)."
+        "Effect of each parameter alone on the rank of a trial, over its whole range. The unit is the share of all "
+        "effects (functional ANOVA of a smooth model of the screening trials)."
     )
     if summary.importance_null:
         share += (
@@ -123,6 +123,6 @@ def parallel_section(summary: StudySummary, available: bool) -> Html:
     title = "All parameters at once"
     if not available:
         return section("parallel", title, reason("Too few trials with parameters are complete."))
-    words = "Each line is a trial, each upright a parameter. A click in the legend hides or shows a group."
+    words = "Each line is a trial, each vertical axis a parameter. A click in the legend hides or shows a group."
     words += drawn_note(sum(run.outcome is not None for run in summary.stage(SCREEN)), MOST_LINES)
     return section("parallel", title, figure("parallel-figure", words))

@@ -128,11 +128,11 @@ class ExpectedBest:
             keeps_default: Whether the default configuration is as good as what was found, or better.
         """
         number = self.points[-1][0]
-        bought = f"Going from {number // 2} to {number} trials raised the expected best score by "
+        bought = f"With {number} instead of {number // 2} trials, the expected best score rose by "
         if self.noise is None:
             return f"{bought}{format_number(self.gain, 3)}. It is not known how much of this is seed noise."
         gain, noise = format_number(self.gain, 3), format_number(self.noise, 3)
-        against = f"{bought}{gain}; another seed alone moves a score by about {noise}."
+        against = f"{bought}{gain}; the standard deviation of a score over seeds is about {noise}."
         if self.gain < self.noise:
             if keeps_default:
                 return (

@@ -43,7 +43,7 @@ def _of_stages(summary: StudySummary) -> dict[str, str]:
             "the default configuration, on the same test seeds and with as many environment steps" if tested_on else ""
         ),
         "How is the result stated?": (
-            "interquartile mean over test seeds, which chose nothing, with a 95 % bootstrap interval"
+            "interquartile mean over test seeds (not used for any selection), with a 95 % bootstrap interval"
             if tested_on
             else ""
         ),

@@ -53,9 +53,7 @@ def good_trials(summary: StudySummary) -> tuple[tuple[RunRecord, ...], str]:
         return tuple(good), f"the {len(good)} trials that do not differ significantly from the winner"
     count = min(len(complete), max(_MIN_BEST, math.ceil(_BEST_SHARE * len(complete))))
     ranked = sorted(complete, key=lambda run: (run.label != summary.winner_label, -(summary.merit(run) or 0.0)))
-    why = (
-        "one job each cannot tell noise from merit" if summary.is_sweep else "too few are known to tie with the winner"
-    )
+    why = "noise is not known from one job each" if summary.is_sweep else "too few do not differ from the winner"
     return tuple(ranked[:count]), f"the best {count} trials ({why})"
 
 

@@ -72,11 +72,7 @@ def test_the_line_is_printed_with_what_has_no_counterpart(tuner: CommandLine) ->
     line, *remarks = answer.output.splitlines()
     assert shlex.split(line)[:4] == ["tuner", "train", "agent=ppo_continuous", "env=mountaincar_continuous"]
     check_command("train", shlex.split(line)[2:])
-    assert [remark.partition("=")[0] for remark in remarks] == [
-        "# env_wrapper",
-        "# policy_kwargs.log_std_init",
-        "# use_sde",
-    ]
+    assert [remark.partition("=")[0] for remark in remarks] == ["# env_wrapper"]
 
 
 def test_what_the_file_names_counts() -> None:
@@ -112,10 +108,15 @@ def test_layers_of_policy_and_values_may_differ() -> None:
     assert values_at(config, "training.normalise_obs", "training.normalise_reward") == [True, False]
     assert config["agent"]["initial_log_std"] == -1.0
     assert config["schedule"]["clip"]["start"] == 0.3
-    assert remarks_of("ppo/Pendulum-v1").splitlines() == [
-        "policy_kwargs.ortho_init=false: there is no such thing here",
-        "normalize_advantage=true: here over a rollout, there over each minibatch",
-    ]
+    assert values_at(config, "network.initializer", "network.critic.initializer") == ["uniform", "uniform"]
+    assert config["agent"]["normalise_advantage"] == "minibatch"
+    assert remarks_of("ppo/Pendulum-v1") == ""
+
+
+def test_noise_that_follows_the_state() -> None:
+    config = composed("ppo/MountainCarContinuous-v0")
+    assert config["policy"]["_target_"] == "note_rl.policy.GSDEPolicy"
+    assert values_at(config, "policy.hold", "agent.initial_log_std", "agent.gsde.full_std") == [4, -3.0, True]
 
 
 def test_steps_are_those_of_all_environments_together() -> None:
@@ -143,7 +144,7 @@ def test_exploration_of_numbers() -> None:
     assert "train_freq=[1, episode]" in said
     assert "n_critics=1" in said
     assert composed("sac/Pendulum-v1")["agent"]["alpha"] is None
-    assert "ent_coef=auto_0.1" in remarks_of("sac/Pendulum-v1")
+    assert (composed("sac/Pendulum-v1")["agent"]["initial_alpha"], remarks_of("sac/Pendulum-v1")) == (0.1, "")
     td3 = composed("td3/Pendulum-v1")
     assert values_at(td3, "noise.sigma", "buffer.target_update_interval", "network.hidden_sizes") == [
         0.1,
