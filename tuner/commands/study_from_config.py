@@ -25,7 +25,7 @@ from tuner.errors import UserError
 from tuner.executors.executor_factory import check_executor
 from tuner.features import parts
 from tuner.results.number_format import describe_part
-from tuner.results.records import EARLIER_STUDY
+from tuner.results.records import EARLIER_STUDY, PRIORS
 from tuner.runs.build import build_node, check_trackers
 from tuner.runs.config_checks import check_kinds, checked_run, resolve
 from tuner.runs.functions import ENTRY as FUNCTION_ENTRY
@@ -211,6 +211,10 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
             **({} if _in_fixed_order(resolved["executor"]) else {BY_CHANCE: "as trials end"}),
         },
     )
+    if (expected := found.space.with_priors(run_config)) is not None:
+        if search is not None:
+            raise UserError(f"{search.name} has no use for a prior in the search space: leave prior out")
+        found = replace(found, warm_start={PRIORS: expected, **found.warm_start})
     earlier = [name.removeprefix(EARLIER_STUDY) for name in starts if name.startswith(EARLIER_STUDY)]
     for one in earlier:
         found = replace(found, warm_start={**found.warm_start, **starts_of(found, resolved["storage"]["url"], one)})

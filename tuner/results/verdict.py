@@ -17,7 +17,7 @@ from tuner.results.insights.failures import failed_tests, kinds_of
 from tuner.results.insights.winner_ties import Noise, seed_noise
 from tuner.results.number_format import counted, describe_params, format_number, format_signed, join_words
 from tuner.results.protocol import DEFAULT_BASELINE
-from tuner.results.records import CONFIRM, EARLIER_STUDY, RACE, SCREEN, TEST, StudySummary
+from tuner.results.records import CONFIRM, EARLIER_STUDY, PRIORS, RACE, SCREEN, TEST, StudySummary
 from tuner.results.statistics import probability_of_improvement
 from tuner.results.sweep_verdict import sweep_verdict
 from tuner.trial.messages import Outcome
@@ -273,12 +273,14 @@ def _start_details(summary: StudySummary, label: str) -> tuple[str, ...]:
     if label not in summary.starts:
         return _best_start(summary, label)
     known = _known_as(summary.starts[label])
-    return (f"The winner was not found by the search: it is {known}, given by warm_start.",)
+    return (f"The winner was not found by the search: it is {known}, tried first.",)
 
 
 def _known_as(name: str) -> str:
     if name == DEFAULT_BASELINE:
         return "the default configuration"
+    if name == PRIORS:
+        return "the configuration of all prior values of the search space"
     study, _, place = name.removeprefix(EARLIER_STUDY).rpartition("/")
     if name.startswith(EARLIER_STUDY):
         return f"number {place} of the best configurations of study {study}"
@@ -294,7 +296,7 @@ def _best_start(summary: StudySummary, label: str) -> tuple[str, ...]:
         return ()
     best, name = max(started)
     return (
-        f"The best of the configurations given by warm_start is {name}: its screening score is {format_number(best)}, "
+        f"The best of the configurations that were tried first is {name}: its screening score is {format_number(best)}, "
         f"that of the winner {format_number(own)}.",
     )
 

@@ -7,6 +7,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 
 from tuner.results.records import Scalar
 from tuner.study.space.coordinates import PowerOfTwo
+from tuner.study.space.drawn_points import within
 from tuner.study.space.space import Parameter
 
 _FACTORS = (0.8, 1.25)
@@ -24,7 +25,7 @@ def sample(distribution: BaseDistribution, rng: np.random.Generator) -> Scalar:
         point = rng.uniform(low - 0.5, high + 0.5)
     else:
         point = rng.uniform(low, high)
-    return _within(distribution, point)
+    return within(distribution, point)
 
 
 def moved(parameter: Parameter, drawn: Scalar, rng: np.random.Generator) -> Scalar:
@@ -41,12 +42,5 @@ def moved(parameter: Parameter, drawn: Scalar, rng: np.random.Generator) -> Scal
         step = distribution.step if factor > 1.0 else -distribution.step
         small = isinstance(parameter.coordinate, PowerOfTwo) or abs(point - drawn) < abs(step)
         point = drawn + step if small else point
-    return _within(distribution, point)
+    return within(distribution, point)
 
-
-def _within(distribution: FloatDistribution | IntDistribution, point: float) -> float | int:
-    low, high, step = distribution.low, distribution.high, distribution.step
-    if step is not None:
-        point = low + round((point - low) / step) * step
-    point = min(max(point, low), high)
-    return int(point) if isinstance(distribution, IntDistribution) else float(point)

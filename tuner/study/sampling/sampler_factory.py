@@ -3,8 +3,8 @@
 import importlib.util
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
@@ -15,6 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tuner.errors import UserError
 from tuner.results.protocol import sampler_seed
+from tuner.results.records import Scalar
 from tuner.study.optuna_internals import (
     min_resource,
     num_grid_points,
@@ -24,6 +25,7 @@ from tuner.study.optuna_internals import (
     samplers_within,
 )
 from tuner.study.sampling.cma import load_state
+from tuner.study.space.drawn_points import near
 from tuner.study.space.space import Space
 from tuner.study.storage.store import quiet_optuna
 
@@ -93,7 +95,12 @@ def make_sampler(factory: SamplerFactory, study_seed: int, num_trials: int, spac
     if not isinstance(sampler, BaseSampler):
         raise UserError(f"sampler builds {type(sampler).__name__}, which is no sampler of Optuna's: choose sampler=tpe")
     mend(sampler)
-    return SeededByTrial(sampler, study_seed)
+    return SeededByTrial(sampler, study_seed, {} if space is None else _expected(space))
+
+
+def _expected(space: Space) -> dict[str, Scalar]:
+    """The points that are expected to be good, by Optuna's name."""
+    return {one.name: one.prior for one in space.parameters if one.prior is not None}
 
 
 def mend(sampler: BaseSampler) -> None:
@@ -111,13 +118,24 @@ class SeededByTrial(BaseSampler):
     What is proposed then follows from the seed, the number of the trial and the results that are known, and not from
     how often and where the study was stopped, be it between two trials or while one was being entered.
 
+    Of the first trials, in which parameters are drawn on their own, every second one draws near the values that are
+    expected to be good. Later ones go by results alone, so an expectation that was wrong is left behind.
+
+    Args:
+        inner: Optuna's sampler.
+        study_seed: Root of all randomness of the study.
+        expected: By name, the points that are expected to be good.
+
     Attributes:
         inner: Optuna's sampler.
         before_end: Called with each trial that is about to be closed.
     """
 
-    def __init__(self, inner: BaseSampler, study_seed: int) -> None:
+    NUM_NEAR_PRIORS: Final = 10
+
+    def __init__(self, inner: BaseSampler, study_seed: int, expected: Mapping[str, Scalar] | None = None) -> None:
         self.inner = inner
+        self._expected = expected or {}
         self.before_end: list[Callable[[FrozenTrial], object]] = []
         self._study_seed = study_seed
         self._states = random_states(inner)
@@ -145,6 +163,10 @@ class SeededByTrial(BaseSampler):
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         """Seeds by the parameter, and draws it."""
+        expected = self._expected.get(param_name)
+        if expected is not None and trial.number < self.NUM_NEAR_PRIORS and trial.number % 2 == 0:
+            rng = np.random.default_rng(sampler_seed(self._study_seed, trial.number, param_name))
+            return near(param_distribution, expected, rng)
         self._reseed(trial.number, param_name)
         return self.inner.sample_independent(study, trial, param_name, param_distribution)
 

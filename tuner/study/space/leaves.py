@@ -17,8 +17,8 @@ from tuner.study.space.coordinates import (
     taken_for_the_same,
 )
 
-_RANGE_KEYS = frozenset({"low", "high", "log", "step", "transform", "of", "at_most", "when"})
-_CHOICE_KEYS = frozenset({"choices", "of", "when"})
+_RANGE_KEYS = frozenset({"low", "high", "log", "step", "transform", "of", "at_most", "when", "prior"})
+_CHOICE_KEYS = frozenset({"choices", "of", "when", "prior"})
 _EXAMPLES = "{low: 1.0e-5, high: 0.01, log: true} or {choices: [relu, tanh]}"
 
 

@@ -23,6 +23,8 @@ def describe_values(described: Mapping[str, Any]) -> str:
         words += f" of {' * '.join(described['of'])}"
     if described.get("at_most"):
         words += f", at most {' * '.join(described['at_most'])}"
+    if "prior" in described:
+        words += f", expected near {format_value(value_at(described, described['prior']))}"
     conditions = [f"{path} is {join_words(map(str, values))}" for path, values in described.get("when", {}).items()]
     return words + (f", where {join_words(conditions)}" if conditions else "")
 

@@ -7,6 +7,7 @@
                   gradient_steps: {low: 0.125, high: 1.0, log: true, of: buffer.train_freq}}
       network:   {activation: {choices: [relu, tanh]}}
       noise:     {sigma: {low: 0.01, high: 0.5, when: {noise.kind: [gaussian]}}}    # searched with these choices only
+    training:  {max_grad_norm: {low: 0.1, high: 10, log: true, prior: 0.5}}       # half of the first draws are near 0.5
 
 On the command line: `space.optimizer.learning_rate.high=0.1`, `~space.agent.gamma`,
 `'+space.agent.tau={low:0.001,high:1,log:true}'`.
@@ -20,10 +21,11 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import optuna
 
+from tuner.config.annotations import written
 from tuner.config.paths import flatten, get_path, set_path
 from tuner.errors import UserError
 from tuner.results.records import Scalar
@@ -50,6 +52,7 @@ class Parameter:
         at_most: Config paths whose product the value may not exceed; what is drawn above it stands for the product.
         when: Other parameters by config path, each with the choices that this one is searched with. With others it is
             not part of the trial and keeps its default.
+        prior: The point of the coordinate at the value that is expected to be good; None: nothing is expected.
     """
 
     path: str
@@ -57,6 +60,7 @@ class Parameter:
     of: tuple[str, ...] = ()
     at_most: tuple[str, ...] = ()
     when: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
+    prior: Scalar = None
 
     @property
     def name(self) -> str:
@@ -130,8 +134,9 @@ class Parameter:
         limit = (
             {"at_most": list(self.at_most)} if self.at_most else {}
         )  # a space without one is stored as before there was this
+        prior = {} if self.prior is None else {"prior": self.prior}
         scale = _STORED_AS.get(type(self.coordinate), type(self.coordinate).__name__)
-        return {"path": self.path, "scale": scale, "of": list(self.of), **domain, **limit, **when}
+        return {"path": self.path, "scale": scale, "of": list(self.of), **domain, **limit, **when, **prior}
 
 
 @dataclass(frozen=True)
@@ -194,6 +199,11 @@ class Space:
     def paths(self) -> tuple[str, ...]:
         """Config paths of all parameters."""
         return tuple(self._by_path)
+
+    def with_priors(self, config: JsonDict) -> JsonDict | None:
+        """The config with every value that is expected to be good; None: nothing is expected."""
+        expected = {one.name: one.prior for one in self.parameters if one.prior is not None}
+        return self.apply(config, self.values(expected, config)) if expected else None
 
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
         """What Optuna is asked to sample."""
@@ -302,7 +312,22 @@ def _parse(path: str, leaf: dict[str, object], config: JsonDict) -> Parameter:
     if of and at_most:
         raise UserError(f"space.{path} has both of and at_most: a share is at most 1 already, leave at_most out")
     current = 1.0 if of else get_path(config, path)
-    return Parameter(path, parse_coordinate(path, leaf, current), of, at_most, parse_when(path, leaf.get("when")))
+    coordinate = parse_coordinate(path, leaf, current)
+    found = Parameter(path, coordinate, of, at_most, parse_when(path, leaf.get("when")))
+    return replace(found, prior=_prior(found, leaf["prior"], config)) if leaf.get("prior") is not None else found
+
+
+def _prior(parameter: Parameter, value: object, config: JsonDict) -> Scalar:
+    """The point of the coordinate at a value that is expected to be good."""
+    there = copy.deepcopy(config)
+    set_path(there, parameter.path, value)
+    try:
+        return parameter.drawn(there)
+    except (ValueError, TypeError) as error:
+        raise UserError(
+            f"space.{parameter.path}.prior={written(value)} is not among what is searched, "
+            f"{describe_values(parameter.describe())}: choose a value of these"
+        ) from error
 
 
 def _paths_named(path: str, leaf: dict[str, object], key: str, config: JsonDict) -> tuple[str, ...]:
