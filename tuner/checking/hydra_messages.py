@@ -176,7 +176,7 @@ def _of_an_absent_group(key: str, before: DictConfig) -> str | None:
     return next(found, None)
 
 
-_OF_A_LEAF = ("low", "high", "log", "step", "choices", "transform", "of", "at_most", "when")
+_OF_A_LEAF = ("low", "high", "log", "step", "choices", "transform", "of", "at_most", "when", "prior")
 
 
 def _takes(target: str, name: str, is_near: bool) -> bool:

@@ -296,8 +296,8 @@ def _best_start(summary: StudySummary, label: str) -> tuple[str, ...]:
         return ()
     best, name = max(started)
     return (
-        f"The best of the configurations that were tried first is {name}: its screening score is {format_number(best)}, "
-        f"that of the winner {format_number(own)}.",
+        f"The best of the configurations that were tried first is {name}: its screening score is "
+        f"{format_number(best)}, that of the winner {format_number(own)}.",
     )
 
 

@@ -215,7 +215,7 @@ def test_an_unknown_path_names_the_nearest() -> None:
         ({"low": True, "high": 2}, "low=true must be a finite number"),
         (
             {"low": 0.1, "high": 0.2, "logg": True},
-            "has logg, but takes only at_most, high, log, low, of, step, transform",
+            "has logg, but takes only at_most, high, log, low, of, prior, step, transform",
         ),
         ({"low": 0.1, "high": 0.2, "log": "yes"}, "log=yes must be true or false"),
         ({"low": 0.1, "high": 0.2, "transform": "square"}, "transform=square is unknown"),

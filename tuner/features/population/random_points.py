@@ -43,4 +43,3 @@ def moved(parameter: Parameter, drawn: Scalar, rng: np.random.Generator) -> Scal
         small = isinstance(parameter.coordinate, PowerOfTwo) or abs(point - drawn) < abs(step)
         point = drawn + step if small else point
     return within(distribution, point)
-
