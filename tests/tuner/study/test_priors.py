@@ -77,7 +77,7 @@ def rates(sampler: SeededByTrial, num_trials: int) -> list[float]:
     study = optuna.create_study(sampler=sampler, direction="maximize")
     for number in range(num_trials):
         trial = study.ask(SPACE.distributions())
-        study.tell(trial, float(number))
+        study.tell(trial, float(-number))
     return [math.log10(one.params["agent.rate"]) for one in study.trials]
 
 
@@ -92,6 +92,19 @@ def test_every_second_of_the_first_trials_is_drawn_near_it() -> None:
     for free in (others, later):
         assert np.mean(free) == pytest.approx(-3.0, abs=0.25)
         assert np.std(free) == pytest.approx(4 / math.sqrt(12), rel=0.15)
+
+
+def test_a_wrong_prior_is_left_behind() -> None:
+    """The first trial, at the prior, is the worst so far: from the fourth on, draws are free."""
+    drawn = []
+    for seed in range(60):
+        study = optuna.create_study(sampler=make_sampler(RandomSampler, seed, 0, SPACE), direction="maximize")
+        for number in range(10):
+            trial = study.ask(SPACE.distributions())
+            study.tell(trial, 0.0 if number == 0 else 1.0)
+        drawn += [math.log10(one.params["agent.rate"]) for one in study.trials[4::2]]
+    assert np.mean(drawn) == pytest.approx(-3.0, abs=0.25)
+    assert np.std(drawn) == pytest.approx(4 / math.sqrt(12), rel=0.15)
 
 
 def test_without_priors_nothing_is_drawn_otherwise() -> None:

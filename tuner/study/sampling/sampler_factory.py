@@ -4,13 +4,14 @@ import importlib.util
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any, Final
 
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.pruners import BasePruner, HyperbandPruner
 from optuna.samplers import BaseSampler, BruteForceSampler, CmaEsSampler, GridSampler, QMCSampler
-from optuna.study import Study
+from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.errors import UserError
@@ -34,6 +35,9 @@ SamplerFactory = Callable[..., BaseSampler]
 
 _LARGEST_GRID = 100_000
 """Points; Optuna keeps all of them in memory and in the storage."""
+
+_FEWEST_TO_COMPARE = 2
+"""Complete trials besides the first one, before it is judged by them."""
 
 _NEEDED = {
     "GPSampler": ("scipy", "torch"),
@@ -119,7 +123,8 @@ class SeededByTrial(BaseSampler):
     how often and where the study was stopped, be it between two trials or while one was being entered.
 
     Of the first trials, in which parameters are drawn on their own, every second one draws near the values that are
-    expected to be good. Later ones go by results alone, so an expectation that was wrong is left behind.
+    expected to be good, as long as the trial with these values, the first one, is in the better half. Later trials go
+    by results alone, so a wrong expectation is left behind.
 
     Args:
         inner: Optuna's sampler.
@@ -164,7 +169,8 @@ class SeededByTrial(BaseSampler):
     ) -> Any:
         """Seeds by the parameter, and draws it."""
         expected = self._expected.get(param_name)
-        if expected is not None and trial.number < self.NUM_NEAR_PRIORS and trial.number % 2 == 0:
+        is_near = trial.number < self.NUM_NEAR_PRIORS and trial.number % 2 == 0
+        if expected is not None and is_near and _is_borne_out(study):
             rng = np.random.default_rng(sampler_seed(self._study_seed, trial.number, param_name))
             return near(param_distribution, expected, rng)
         self._reseed(trial.number, param_name)
@@ -183,6 +189,19 @@ class SeededByTrial(BaseSampler):
     def _reseed(self, number: int, name: str = "") -> None:
         for state in self._states:
             state.seed(sampler_seed(self._study_seed, number, name))
+
+
+def _is_borne_out(study: Study) -> bool:
+    """Whether the first trial is in the better half so far, or that is not known yet."""
+    ended = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
+    first = next((one for one in ended if one.number == 0), None)
+    others = [one.value for one in ended if one.number != 0 and one.state is TrialState.COMPLETE and one.values]
+    if first is None or len(study.directions) > 1 or len(others) < _FEWEST_TO_COMPARE:
+        return True
+    if first.state is TrialState.PRUNED or first.value is None:
+        return False
+    sign = 1.0 if study.direction is StudyDirection.MAXIMIZE else -1.0
+    return sign * first.value >= median(sign * value for value in others if value is not None)
 
 
 def require_objectives(factory: SamplerFactory, num_objectives: int) -> None:
