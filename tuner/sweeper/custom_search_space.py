@@ -4,7 +4,7 @@ The function belongs to the application and is called in the controller, once fo
 parameters by Optuna's `suggest_...`, whose ranges may depend on values that were drawn before.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -124,6 +124,8 @@ def _sweep(where: str, node: object) -> str:
         if key not in given:
             raise UserError(f"{where} with type: {kind} needs {key}")
     if kind == "categorical":
+        if isinstance(given["choices"], str) or not isinstance(given["choices"], Sequence) or not given["choices"]:
+            raise UserError(f"{where}.choices={given['choices']} must be a list, such as [relu, tanh]")
         return f"choice({','.join(map(to_hydra, given['choices']))})"
     return _numbers(where, kind, given)
 
@@ -135,8 +137,11 @@ def _numbers(where: str, kind: str, given: JsonDict) -> str:
     except (TypeError, ValueError, ArithmeticError) as error:
         raise UserError(f"{where}={given} needs numbers: {error}") from error
     whole = f"int(interval({low},{high}))" if kind == "int" else f"interval({low},{high})"
+    is_stepped = step != (1 if kind == "int" else 0)
     if given.get("log"):
+        if is_stepped:
+            raise UserError(f"{where} has both log and step={given['step']}, which Optuna does not draw: leave one out")
         return f"tag(log,{whole})"
-    if step != (1 if kind == "int" else 0):
+    if is_stepped:
         return f"range({low},{Decimal(str(high)) + step / 2},{step})"  # whose end is not part of it
     return whole

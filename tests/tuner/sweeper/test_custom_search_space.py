@@ -114,3 +114,16 @@ def test_logarithmic_scales_of_the_older_form() -> None:
         "x": "tag(log,interval(0.1,1.0))",
         "n": "tag(log,int(interval(1,8)))",
     }
+
+
+@pytest.mark.parametrize(
+    ("node", "why"),
+    [
+        ({"type": "categorical", "choices": "abc"}, r"search_space\.x\.choices=abc must be a list"),
+        ({"type": "categorical", "choices": []}, "must be a list"),
+        ({"type": "int", "low": 2, "high": 8, "log": True, "step": 2}, "both log and step=2"),
+    ],
+)
+def test_what_the_older_form_cannot_mean_is_refused(node: dict[str, Any], why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        as_params({"x": node})

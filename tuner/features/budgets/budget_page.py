@@ -119,7 +119,19 @@ def _command(point: BudgetPoint) -> tuple[Html, Html]:
 
 def budgets_csv(points: Sequence[BudgetPoint]) -> list[list[object]]:
     """A head, then a row for each budget."""
-    heads = ["steps", "study", "advised", "score", "low", "high", "default", "seconds", "gain", "gain_low", "gain_high"]
+    heads: list[object] = [
+        "steps",
+        "study",
+        "advised",
+        "score",
+        "low",
+        "high",
+        "default",
+        "seconds",
+        "gain",
+        "gain_low",
+        "gain_high",
+    ]
     rows: list[list[object]] = [heads]
     for point in points:
         gain = point.gain

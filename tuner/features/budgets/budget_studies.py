@@ -63,7 +63,7 @@ class BudgetStudies:
         single.study.budgets = None
         name = settings.name or define(single, rest, config_dir).name
         starts = tuple(named_starts(resolved["warm_start"]))
-        return cls(name, tuple(settings.budgets), settings, Path(settings.folder), rest, starts, config_dir)
+        return cls(name, tuple(map(int, settings.budgets)), settings, Path(settings.folder), rest, starts, config_dir)
 
     def name_of(self, place: int) -> str:
         """The name of a study, by its place: `dqn-cartpole-torch-quick-10k`."""
