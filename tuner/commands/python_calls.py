@@ -66,11 +66,13 @@ def as_typed(
         own = function.begins(space, given, {word.partition("=")[0].lstrip("+") for word in also})
     else:
         own = {name: value for name, value in settings.items() if name not in of_study}
+    begun = {} if space is None else {name: own.pop(name) for name in space if name in own and not added}
     searched = [] if space is None else ["space=none", *(_searched(name, what) for name, what in space.items())]
     return [
         *chosen,
         *(f"{_ELSEWHERE[name]}={to_hydra(value)}" for name, value in settings.items() if name in of_study),
         *(f"{added}agent.{key}={to_hydra(value)}" for key, value in own.items()),
+        *(f"++agent.{key}={to_hydra(value)}" for key, value in begun.items()),  # where the search begins
         *searched,
         *also,
     ]

@@ -280,5 +280,6 @@ def joined(*words: str | int) -> str:
 def _fixed(overrides: Sequence[str]) -> set[str]:
     """The settings that were typed; choices of groups are among them and do no harm."""
     parsed = OverridesParser.create().parse_overrides(list(overrides))
-    # what is added was not there: it is the default of a setting that may then be searched
-    return {str(override.key_or_group) for override in parsed if not (override.is_delete() or override.is_add())}
+    # what is added, by + or ++, is the default of a setting that may then be searched
+    kept = [one for one in parsed if not (one.is_delete() or one.is_add() or one.is_force_add())]
+    return {str(override.key_or_group) for override in kept}

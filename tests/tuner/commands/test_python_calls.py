@@ -57,6 +57,14 @@ def test_a_function_and_a_class_are_what_would_be_typed() -> None:
     ]
 
 
+def test_a_value_of_a_class_that_is_searched_too_is_the_default_to_compare_with() -> None:
+    sb3 = pytest.importorskip("stable_baselines3")
+    typed = as_typed(sb3.PPO, {"n_steps": [128, 256]}, {"env": "CartPole-v1", "n_steps": 256, "gamma": 0.9}, [])
+    assert "agent.gamma=0.9" in typed
+    assert "++agent.n_steps=256" in typed
+    assert "agent.n_steps=256" not in typed
+
+
 def test_an_environment_is_the_argument_of_a_function_that_has_one() -> None:
     typed = as_typed(with_names_of_the_study, SPACE, {"env": "Acrobot-v1", "num_trials": 3}, [])
     assert typed[2:5] == ["study.num_trials=3", "+agent.env=Acrobot-v1", "+agent.rate=0.5"]

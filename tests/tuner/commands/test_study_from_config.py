@@ -24,6 +24,13 @@ def test_the_name_of_a_study_tells_what_it_is_about(tuner: CommandLine) -> None:
     assert (tuner.folder / "studies" / "ppo-CartPole-v1-torch-quick-seed2" / "screen").is_dir()
 
 
+def test_a_default_that_is_searched_too() -> None:
+    typed = ["agent=dqn", "++agent.gamma=0.975"]
+    definition = define(preflight("tune", typed), typed)
+    assert definition.config["agent"]["gamma"] == 0.975
+    assert "agent.gamma" in definition.space.paths
+
+
 REFUSED = {
     "a space key that does not exist": (["+space.agent.gama={low:0.9,high:0.99}"], "agent.gamma?"),
     "an empty range": (["space.policy.eps.high=0.001"], "space.policy.eps is an empty range"),

@@ -181,8 +181,8 @@ class Space:
                 )
             if path in fixed:
                 raise UserError(
-                    f"{path} is both fixed on the command line and searched: drop {path}=... to search it, "
-                    f"or add ~space.{path} to keep it fixed"
+                    f"{path} is both fixed on the command line and searched: drop {path}=... to search it, type "
+                    f"++{path}=... if that is the default to compare with, or add ~space.{path} to keep it fixed"
                 )
         parameters = tuple(_parse(path, leaves[path], config) for path in sorted(leaves))
         check_conditions(parameters)
