@@ -81,7 +81,9 @@ class EnvFactory:
             extra = next((name for package, name in _EXTRAS_OF_GYMNASIUM.items() if entry.startswith(package)), None)
             remedy = _told(error) if extra is None else f"its packages are missing: pip install 'note-rl[{extra}]'"
             raise EnvironmentMismatchError(f"cannot make environment {self.id!r}: {remedy}") from error
-        except (gymnasium.error.Error, TypeError) as error:
+        except (gymnasium.error.Error, TypeError, ImportError) as error:
+            if isinstance(error, ImportError) and not _is_of_gymnasium(error):
+                raise  # of the environment's own code
             raise EnvironmentMismatchError(f"cannot make environment {self.id!r}: {_told(error)}") from error
         for wrapper in self.wrappers:
             env = _wrapped(env, wrapper)
@@ -121,14 +123,20 @@ def _told(error: Exception) -> str:
     return re.sub(r"\b\w+\.__init__\(\) ", "it ", said)
 
 
+def _is_of_gymnasium(error: Exception) -> bool:
+    """Whether a module of Gymnasium's has raised it."""
+    *_, (last, _) = traceback.walk_tb(error.__traceback__)
+    return str(last.f_globals.get("__name__")).startswith("gymnasium.")
+
+
 def _wrapped(env: Env, wrapper: Callable[[Env], Env]) -> Env:
     """What a wrapper of Gymnasium's refuses is said in a line; what goes wrong in another is its author's to see."""
     try:
         wrapped = wrapper(env)
     except (ValueError, TypeError, AssertionError, gymnasium.error.Error) as error:
-        *_, (last, _) = traceback.walk_tb(error.__traceback__)
-        if not str(last.f_globals.get("__name__")).startswith("gymnasium."):
+        if not _is_of_gymnasium(error):
             raise
+        *_, (last, _) = traceback.walk_tb(error.__traceback__)
         wanted = getattr(last.f_locals.get("self"), "__class__", type(env)).__name__
         raise EnvironmentMismatchError(f"the wrapper {wanted} cannot be put around the environment: {error}") from error
     if isinstance(wrapped, AtariPreprocessing) and wrapper_of(wrapped.env, AtariPreprocessing) is not None:

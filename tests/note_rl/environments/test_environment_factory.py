@@ -283,3 +283,20 @@ def test_what_the_constructor_of_an_environment_needs_is_named():
             EnvFactory("NeedsSize-v0")()
     finally:
         del gymnasium.registry["NeedsSize-v0"]
+
+
+@pytest.mark.filterwarnings("ignore:.*out of date:DeprecationWarning")
+def test_an_environment_that_has_moved_is_refused_and_a_missing_import_of_ones_own_is_shown():
+    with pytest.raises(EnvironmentMismatchError, match=r"cannot make environment 'Reacher-v2': .*gymnasium-robotics"):
+        EnvFactory("Reacher-v2")()
+
+    def needs_another_package(**arguments):
+        del arguments
+        raise ImportError("no module of mine")
+
+    gymnasium.register("NeedsMore-v0", entry_point=needs_another_package)
+    try:
+        with pytest.raises(ImportError, match="no module of mine"):
+            EnvFactory("NeedsMore-v0")()
+    finally:
+        del gymnasium.registry["NeedsMore-v0"]
