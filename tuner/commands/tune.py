@@ -266,7 +266,7 @@ def _show(result: TuneResult, storage: str, console: Console, told: Container[st
         for name in there:
             command = configs.experiment_command(result.folder, result.config, _file_in(name))
             lines[f"the same as a file, in {name}"] = command
-    lines["look at everything"] = _page(result)
+    lines["look at everything"] = page_of(result)
     for what, line in lines.items():
         console.print(f"{what}:\n  [bold]{escape(line)}[/bold]", highlight=False, soft_wrap=True)
     failed = failed_runs(result.summary)
@@ -297,8 +297,8 @@ def _play_command(result: TuneResult, storage: str) -> str:
     return shlex.join(["tuner", "play", str(place)])
 
 
-def _page(result: TuneResult) -> str:
-    """Where the page is; without plotly, how to get one."""
+def page_of(result: TuneResult) -> str:
+    """Where the page is, which is written; without plotly, how to get one."""
     if importlib.util.find_spec("plotly") is None:
         return f"pip install 'note-rl[report]' && tuner report {shlex.quote(result.summary.name)}"
     return str(write_page(result.summary, result.folder))

@@ -67,6 +67,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
             again = command_line(["tuner", "tune", *_options(config_dir), *overrides])
             console.print(f"{how_it_stopped(stop)}:\n  [bold]{escape(again)}[/bold]", highlight=False, soft_wrap=True)
             return EXIT_INTERRUPTED
+        one_study.page_of(result)
         seconds += result.summary.seconds
         console.print(escape(result.verdict.sentence), highlight=False)
         if (point := point_of(steps, result.summary)) is not None:

@@ -62,10 +62,10 @@ def budgets_figure(points: Sequence[BudgetPoint]) -> JsonDict:
         ("default", [(point, point.default) for point in points if point.default is not None], DEFAULT),
     ]
     data = [_trace(name, line, color) for name, line, color in lines if line]
-    return {
-        "data": data,
-        "layout": {"height": 420, "xaxis": axis("steps of a run", type="log"), "yaxis": axis("score")},
-    }
+    steps = [point.steps for point in points]
+    ticks = {"tickvals": steps, "ticktext": [f"{one:,}" for one in steps]}
+    axes = {"xaxis": axis("steps of a run", type="log", **ticks), "yaxis": axis("score")}
+    return {"data": data, "layout": {"height": 420, **axes}}
 
 
 def _trace(name: str, line: Sequence[tuple[BudgetPoint, Estimate | None]], color: str) -> JsonDict:

@@ -1,5 +1,6 @@
 """Several budgets: which studies they make, which of them pays, what is refused."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -123,7 +124,9 @@ def test_a_study_for_each_budget(tuner: CommandLine) -> None:
     answer = tuner(*words)
     assert answer.status == 0, answer
     assert answer.output.index("200 steps, study s-200") < answer.output.index("300 steps, study s-300")
-    assert (tuner.folder / "studies" / "s" / "budgets.html").is_file()
+    page = tuner.folder / "studies" / "s" / "budgets.html"
+    links = re.findall(r'href="([^"#]+)"', page.read_text())
+    assert [(page.parent / link).resolve().is_file() for link in links] == [True, True]
     assert (tuner.folder / "studies" / "s" / "budgets.csv").read_text().splitlines()[0].startswith("steps,study,")
     short, longer = (api.load(f"s-{steps}", storage="journal:///studies.journal") for steps in (200, 300))
     assert longer.summary.budget["environment steps per run"] == 300
