@@ -185,7 +185,8 @@ class Persistent:
                 of_callbacks, head[CALLBACKS] = self._callback_states.get_state()
                 arrays.update(of_callbacks)
         elif self._restored is not None:  # restored, not trained since: what was restored goes on
-            arrays.update({name: values for name, values in self._restored.arrays.items() if _waits(name)})
+            waiting = {name: values for name, values in self._restored.arrays.items() if _waits(name)}
+            arrays.update(waiting if options.with_experience else _without_experience(waiting))
             head |= {name: self._restored.head[name] for name in ("trainer", CALLBACKS) if name in self._restored.head}
         return Snapshot(arrays, head)
 
@@ -216,6 +217,11 @@ class Persistent:
 def _waits(name: str) -> bool:
     """Whether an array of a restored file is not taken over before train() is called."""
     return name.startswith(("learner/", "trainer/", f"{CALLBACKS}/")) and not name.startswith(_PARAMETERS)
+
+
+def _without_experience(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays of a trainer but for those of its replay pool."""
+    return {name: values for name, values in arrays.items() if not name.startswith("trainer/experience/")}
 
 
 def restore_param(path: str | os.PathLike[str]) -> dict[str, Array]:

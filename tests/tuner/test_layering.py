@@ -94,7 +94,7 @@ HOMES = {
         *("tuner/commands/", "tuner/sweeper/", "tuner/features/ablation/ablate.py"),
         *("tuner/features/environments/joint_study.py", "tuner/features/benchmark/bench.py"),
         *("tuner/features/benchmark/two_settings.py", "tuner/features/imports/import_command.py"),
-        "tuner/features/budgets/",
+        *("tuner/features/budgets/", "tuner/features/sharing/push.py", "tuner/features/sharing/pull.py"),
     ),
     "onnx": ("note_rl/learners/",),
     "onnxruntime": ("note_rl/learners/onnx_files.py",),

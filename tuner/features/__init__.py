@@ -22,6 +22,7 @@ FEATURES: Final = (
     "budgets",
     "sb3",
     "imports",
+    "sharing",
 )
 """A line for each, in the order in which they are shown."""
 

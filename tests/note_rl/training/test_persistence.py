@@ -12,6 +12,8 @@ from note_rl.optimizers.pytorch import adam
 from note_rl.policy import SoftmaxPolicy
 from note_rl.seeding import seed_everything
 from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
+from tests.note_rl.frameworks import frameworks
+from tests.note_rl.training.short_runs import dqn, quietly
 
 
 def make(**settings: Any) -> PPO:
@@ -78,3 +80,19 @@ def test_damaged_moments_are_refused_and_nothing_is_changed(tmp_path: Path) -> N
         agent.restore_param(tmp_path / "bad")
     for name, values in agent.learner.get_state().items():
         np.testing.assert_array_equal(values, before[name])
+
+
+@pytest.mark.parametrize("framework", frameworks())
+def test_a_restored_agent_can_be_saved_without_its_replay_pool(framework: Any, tmp_path: Path) -> None:
+    """Before it is trained again, when what was restored still waits."""
+    former, optimizer = dqn(framework)
+    former.train(optimizer=optimizer, total_steps=80, **quietly(framework))
+    former.save(tmp_path / "whole")
+    agent, _ = dqn(framework)
+    agent.restore(tmp_path / "whole")
+    agent.save(tmp_path / "small", save_data=False)
+    whole, small = (set(read_checkpoint(tmp_path / name)[0]) for name in ("whole", "small"))
+    assert {name for name in whole if name.startswith("trainer/experience/")} == whole - small != set()
+    other, _ = dqn(framework)
+    other.restore(tmp_path / "small")
+    assert other.num_env_steps == agent.num_env_steps == 80

@@ -29,6 +29,8 @@ PRIMARY = (
         "ablate",
         "bench",
         "import",
+        "push",
+        "pull",
         "dashboard",
         "options",
     ),

@@ -22,6 +22,7 @@ WORDS = {
     "decision": r"\"decision\"|study\.decision|\bdecision: str|posterior|by_?all_?runs|by_?model|believed\b(?! after)",
     "benchmark": r"features\.benchmark|\"benchmark\"|\bbench\.yaml",
     "budgets": r"study\.budgets|features\.budgets|\"budgets\"|\bbudgets: |budgetpoint",
+    "sharing": r"features\.sharing|\"sharing\"|tuner (push|pull)\b",
     "imports": r"features\.imports|\"imports\"|tuner import|\"import\", \"study\"|baselines=zoo",
     "sb3": r"features\.sb3|agent=sb3|\"sb3\",\n|import (stable_baselines3|sb3_contrib)",
 }
@@ -68,6 +69,7 @@ NAMED_IN = {
         "tuner/study/storage/store.py": "where a study of another program is asked for it says what to type",
         "tuner/checking/section_types.py": "the same, where its name cannot be one of ours",
     },
+    "sharing": {LIST: "the list of features"},
     "sb3": {
         LIST: "the list of features",
         "tuner/runs/functions.py": "it is built when it is checked, as it imports nothing of the user's",
@@ -120,6 +122,7 @@ def test_few_files_outside_its_package_name_a_feature(feature: str) -> None:
         ("decision", "BELIEVED.of(summary)"),
         ("budgets", "if config.study.budgets is not None:"),
         ("sb3", "import stable_baselines3"),
+        ("sharing", "from tuner.features.sharing.agent_archive import pack"),
         ("imports", "raise UserError('type tuner import study')"),
     ],
 )

@@ -1,0 +1,125 @@
+"""The file that is shared: a ZIP archive of the settings of a run, its weights and what is known of it.
+
+It holds these files and no other. Nothing in it is code: settings are YAML that is read as data, weights are
+safetensors. What the settings name is built only when the run is used, by the rules of `tuner.config.trust`.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from tuner.errors import UserError
+from tuner.runs.run_folders import CONFIG_FILE
+from tuner.support.text_files import parse_json
+from tuner.trial.folder import CHECKPOINT_FILE
+
+DIGESTS_FILE: Final = "digests.json"
+RESULT_FILE: Final = "result.md"
+FILES: Final = (CONFIG_FILE, CHECKPOINT_FILE, RESULT_FILE)
+_NEEDED: Final = (CONFIG_FILE, CHECKPOINT_FILE)
+_MOST_BYTES: Final = {CONFIG_FILE: 10_000_000, RESULT_FILE: 10_000_000, DIGESTS_FILE: 100_000}
+_MOST_WEIGHTS: Final = 20_000_000_000
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
+"""The date of all files in it, so that the same agent makes the same archive."""
+
+
+def pack(folder: Path, target: Path) -> None:
+    """Packs the files of a folder.
+
+    Args:
+        folder: Holds `FILES`; the result may be missing.
+        target: The archive, which is replaced as a whole.
+
+    Raises:
+        UserError: It cannot be written.
+    """
+    names = [name for name in FILES if (folder / name).is_file()]
+    digests = {name: _digest(folder / name) for name in names}
+    aside = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(zipfile.ZipInfo(DIGESTS_FILE, _EPOCH), json.dumps(digests, indent=1) + "\n")
+            for name in names:
+                of_archive = archive.open(zipfile.ZipInfo(name, _EPOCH), "w", force_zip64=True)
+                with of_archive as inside, (folder / name).open("rb") as file:
+                    shutil.copyfileobj(file, inside)
+        aside.replace(target)
+    except OSError as error:
+        raise UserError(f"{target} cannot be written: {error.strerror}; name another file=...") from error
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def unpack(source: Path, folder: Path) -> None:
+    """Unpacks an archive into a new folder, which is there as a whole or not at all.
+
+    Raises:
+        UserError: It is none of ours, it is damaged, or the folder is there already.
+    """
+    if os.path.lexists(folder):
+        raise UserError(f"{folder} is there already: choose another with folder=...")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as place:
+            made = Path(place) / "run"
+            made.mkdir()
+            with zipfile.ZipFile(source) as archive:
+                _unpack_into(made, archive, source)
+            made.replace(folder)
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        raise UserError(f"{source} is damaged, or no archive of tuner push: {error}") from error
+    except OSError as error:
+        raise UserError(f"{source} cannot be unpacked into {folder}: {error.strerror or error}") from error
+
+
+def _unpack_into(folder: Path, archive: zipfile.ZipFile, source: Path) -> None:
+    """Only files of known names and sizes are looked at, so none can lead out of the folder or fill the disk."""
+    names = [one.filename for one in archive.infolist()]
+    strange = [name for name in names if name not in (*FILES, DIGESTS_FILE)]
+    missing = [name for name in (*_NEEDED, DIGESTS_FILE) if name not in names]
+    if strange or missing or len(set(names)) < len(names):
+        what = (
+            f"it holds {strange[0]!r}" if strange else f"it has no {missing[0]}" if missing else "a name stands twice"
+        )
+        raise UserError(f"{source} is no archive of tuner push: {what}")
+    digests = _digests_in(archive, source)
+    for name in names:
+        if name == DIGESTS_FILE:
+            continue
+        _copy(archive, name, folder / name, source)
+        if _digest(folder / name) != digests.get(name):
+            raise UserError(f"{source} is damaged: {name} is not the file that was packed; get another copy")
+
+
+def _digests_in(archive: zipfile.ZipFile, source: Path) -> Mapping[str, object]:
+    with archive.open(DIGESTS_FILE) as file:
+        text = file.read(_MOST_BYTES[DIGESTS_FILE])
+    try:
+        found = parse_json(text)
+    except ValueError as error:
+        raise UserError(f"{source} is damaged: {DIGESTS_FILE} cannot be read") from error
+    if not isinstance(found, dict):
+        raise UserError(f"{source} is damaged: {DIGESTS_FILE} holds no digests")
+    return found
+
+
+def _copy(archive: zipfile.ZipFile, name: str, target: Path, source: Path) -> None:
+    """Counts what is really unpacked: what an archive says of its sizes may be wrong."""
+    left = _MOST_BYTES.get(name, _MOST_WEIGHTS)
+    with archive.open(name) as inside, target.open("wb") as file:
+        while block := inside.read(1 << 20):
+            left -= len(block)
+            if left < 0:
+                raise UserError(f"{source}: {name} is larger than an agent can be, and is not unpacked")
+            file.write(block)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
