@@ -167,9 +167,8 @@ def by_studies(prefixes: Prefixes, pair: str, seed: int) -> Found:
 
     places = {points_of[one.steps]: place_of(one) for one in found}
     truths = {points: float(iqm(prefixes.scores(place, points))) for points, place in places.items()}
-    pays = {points_of[one.steps]: places[points_of[one.steps]] for one in found if one.pays}
     return Found(
-        prefixes.hypervolume(pays),
+        prefixes.hypervolume(places),
         tuple(abs(one.score.iqm - truths[points_of[one.steps]]) for one in found),
         tuple(_holds(one, truths[points_of[one.steps]]) for one in found),
         sum(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from tuner.checking.step_counts import short_count
-from tuner.results.findings import Estimate, Finding, estimate
+from tuner.results.findings import MIN_SCORES_FOR_INTERVAL, Estimate, Finding, estimate
 from tuner.results.insights.differences import difference_of, scores_of
 from tuner.results.number_format import join_words
 from tuner.results.records import TEST, StudySummary
@@ -96,6 +96,11 @@ def advice(points: Sequence[BudgetPoint]) -> str:
     paying = [point for point in points if point.pays]
     last, longer = paying[-1], [point for point in points if point.steps > paying[-1].steps]
     seeds = min(point.score.n for point in points)
+    if any(point.gain is not None and point.gain.low is None for point in points):
+        return (
+            f"The score is highest with {max(points, key=lambda one: one.score.iqm).steps:,} steps, but this may be "
+            f"chance: an interval needs at least {MIN_SCORES_FOR_INTERVAL} test seeds."
+        )
     if longer:
         names = join_words(f"{point.steps:,}" for point in longer)
         return f"Take {last.steps:,} steps: runs of {names} steps bring no gain that {seeds} test seeds can show."

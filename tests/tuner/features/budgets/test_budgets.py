@@ -103,6 +103,10 @@ def test_other_advice() -> None:
     assert advice(dip).startswith("Take 30 steps, if you can afford them")
 
 
+def test_with_few_seeds_nothing_is_advised() -> None:
+    assert advice(points([1.0], [3.0], [2.0])).startswith("The score is highest with 20 steps, but this may be chance")
+
+
 def test_the_page_and_the_table_of_numbers(tmp_path: Path) -> None:
     found = points([1.0, 1.1, 0.9, 1.0, 1.0], [5.0, 5.1, 4.9, 5.0, 5.0])
     rows = budgets_csv(found)
