@@ -57,9 +57,8 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     console, config_dir = PlainConsole(), one_study.typed_config_dir()
     studies = BudgetStudies.of(config, overrides, config_dir)
     points: list[BudgetPoint] = []
-    seconds = 0.0
     for place, steps in enumerate(studies.steps):
-        typed = studies.typed(place, seconds)
+        typed = studies.typed(place)
         console.print(f"{steps:,} steps, study {studies.name_of(place)}", style="bold", highlight=False)
         try:
             result = one_study.tune(studies.composed(typed), typed, config_dir=config_dir, console=console)
@@ -68,7 +67,6 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
             console.print(f"{how_it_stopped(stop)}:\n  [bold]{escape(again)}[/bold]", highlight=False, soft_wrap=True)
             return EXIT_INTERRUPTED
         one_study.page_of(result)
-        seconds += result.summary.seconds
         console.print(escape(result.verdict.sentence), highlight=False)
         if (point := point_of(steps, result.summary)) is not None:
             points.append(point)

@@ -69,19 +69,16 @@ class BudgetStudies:
         """The name of a study, by its place: `dqn-cartpole-torch-quick-10k`."""
         return f"{self.name}-{short_count(self.steps[place])}"
 
-    def typed(self, place: int, seconds: float | None = None, *, from_earlier: bool = True) -> list[str]:
-        """What would be typed for one of the studies alone.
+    def typed(self, place: int, *, from_earlier: bool = True) -> list[str]:
+        """What would be typed for one of the studies alone. Time and steps in all are shared out evenly.
 
         Args:
             place: Of its budget.
-            seconds: What the earlier ones have taken; the rest of `study.budget` is shared out evenly. None: that is
-                not known, and all have even shares.
             from_earlier: Whether it begins with the best of the study before; not while that is still to come.
         """
-        bounds, whole = [], self.settings.budget_s
-        if whole is not None:
-            share = whole / len(self.steps) if seconds is None else (whole - seconds) / (len(self.steps) - place)
-            bounds.append(f"study.budget={max(share, 1.0):.1f}s")
+        bounds = []
+        if self.settings.budget_s is not None:
+            bounds.append(f"study.budget={self.settings.budget_s / len(self.steps):.1f}s")
         if self.settings.max_env_steps is not None:
             bounds.append(f"study.max_env_steps={self.settings.max_env_steps // len(self.steps)}")
         earlier = [f"{EARLIER_STUDY}{self.name_of(place - 1)}"] if place and from_earlier else []
