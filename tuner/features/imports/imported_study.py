@@ -14,7 +14,7 @@ from tuner.errors import UserError
 from tuner.features.imports.facts import Source
 from tuner.features.imports.foreign_parameters import Imported, MeantAgent, imported
 from tuner.features.imports.foreign_storage import absolute, ended_trials, find_study, foreign_storage, url_of
-from tuner.features.imports.study_copy import Copied, copy_study, definition_of
+from tuner.features.imports.study_copy import Copied, Original, copy_study, definition_of
 from tuner.features.imports.zoo_files import LIBRARY, library_agent
 from tuner.results.number_format import counted, join_words
 from tuner.runs.config_checks import resolve
@@ -52,8 +52,12 @@ def import_study(config: JsonDict) -> int:
         parameters = imported(trials, keys, agent)
         name = _name_of_copy(config["study"]["name"], source.name, absolute(url) == absolute(target))
         definition = definition_of(name, parameters, called, len(trials), Path(config["study"]["folder"]))
-        with StudyStore(target) as store:
-            copied = copy_study(foreign, parameters, source, store, definition)
+        with StudyStore(target) as store, console.status(f"reading {escape(source.name)}") as status:
+
+            def show(done: int, total: int) -> None:
+                status.update(f"copying trial {done + 1:,} of {total:,}")
+
+            copied = copy_study(Original(foreign, source), parameters, store, definition, show)
     at = "" if target == _DEFAULT else f" storage.url={shlex.quote(shown(target))}"
     for line in (_ends(source, copied), _kept(parameters, agent), *_next(name, at, parameters, agent)):
         console.print(escape(line), highlight=False, soft_wrap=True)

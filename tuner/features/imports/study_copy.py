@@ -5,7 +5,7 @@ for whole, and the next import begins it anew.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -43,6 +43,19 @@ _OUTCOMES: Final = {
 
 
 @dataclass(frozen=True)
+class Original:
+    """The study of another program.
+
+    Attributes:
+        study: Optuna's.
+        source: Where it is.
+    """
+
+    study: optuna.Study
+    source: Source
+
+
+@dataclass(frozen=True)
 class Copied:
     """What was copied.
 
@@ -58,20 +71,25 @@ class Copied:
 
 
 def copy_study(
-    foreign: optuna.Study, parameters: Imported, source: Source, store: StudyStore, definition: StudyDefinition
+    original: Original,
+    parameters: Imported,
+    store: StudyStore,
+    definition: StudyDefinition,
+    progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Copied:
     """Writes the copy, or what is new of a study that was imported before.
 
     Args:
-        foreign: What is copied; it has an ended trial at least.
+        original: What is copied; it has an ended trial at least.
         parameters: Its parameters, as ours.
-        source: Where it is.
         store: Where the copy is kept.
         definition: Of the copy.
+        progress: Called before each trial with how many are copied and how many there are to copy.
 
     Raises:
         UserError: There is another study of that name, or it was imported with other keys.
     """
+    foreign, source = original.study, original.source
     trials = ended_trials(foreign, source.storage)
     directions: list[Any] = [one.name.lower() for one in foreign.directions]
     before = store.find(definition.name)
@@ -91,7 +109,9 @@ def copy_study(
         if before is None:
             study.set_user_attr(_IMPORTING, source.as_json())
         new = [one for one in trials if _label(one) not in known]
-        study.add_trials([_copied(one, parameters, len(directions)) for one in new])
+        for number, one in enumerate(new):
+            progress(number, len(new))
+            study.add_trial(_copied(one, parameters, len(directions)))
         if before is None:
             _sign(study, source, definition)
         else:
