@@ -246,9 +246,9 @@ def _noise_details(noise: Noise) -> tuple[str, str]:
         "winner."
     )
     detail = (
-        f"Within seed noise means a screening score of {format_number(noise.limit, 3)} or more: the mean of the winner "
-        f"minus about two standard deviations over seeds ({format_number(noise.deviation, 3)} each, measured on "
-        f"{noise.num_runs} runs of the winner)."
+        f"Within seed noise means a screening score of {format_number(noise.limit, 3)} or more: the mean of the "
+        f"{noise.num_runs} runs of the winner after screening ({format_number(noise.mean, 3)}) minus "
+        f"{noise.factor:.1f} times their standard deviation ({format_number(noise.deviation, 3)})."
     )
     return sentence, detail
 

@@ -1,5 +1,7 @@
 """Entry of the process that a study starts first: does everything fit together, and what does a random policy score?"""
 
+import logging
+
 from note_rl.collect.evaluation import random_policy_returns
 from tuner.config.composition import RunConfig
 from tuner.runs.build import build_distributed, build_run
@@ -8,6 +10,7 @@ from tuner.runs.devices import check_devices
 from tuner.trial.context import TrialContext
 
 NUM_EPISODES = 20
+_log = logging.getLogger("note_rl")
 
 
 def run_probe(context: TrialContext) -> None:
@@ -20,7 +23,25 @@ def run_probe(context: TrialContext) -> None:
     run = build_run(config)
     if run.config.init is not None:
         take_weights(run.agent, run.config.init)
-    run.try_out()
-    context.built(run.used)
-    returns = random_policy_returns(run.environment, NUM_EPISODES, context.spec.seed)
+    warnings = _Warnings()
+    _log.addHandler(warnings)
+    try:
+        run.try_out()
+        context.built(run.used)
+        returns = random_policy_returns(run.environment, NUM_EPISODES, context.spec.seed)
+    finally:
+        _log.removeHandler(warnings)
     context.report(1.0, float(returns.mean()))
+    context.remark = "; ".join(warnings.texts)
+
+
+class _Warnings(logging.Handler):
+    """Keeps what is wrong with environment or agent, but lets training go on."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keeps it."""
+        self.texts.append(record.getMessage())

@@ -379,4 +379,4 @@ class StudyRunner:
         return score
 
     def _measure(self, definition: StudyDefinition, number: int = 0) -> float | None:
-        return run_probe(definition, self._executor, self._interrupts, number)
+        return run_probe(definition, self._executor, self._interrupts, number, self._listener.on_note)

@@ -5,6 +5,7 @@ trials, so the controller never imports a framework.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,13 @@ _MEASURED_STEPS = 4000
 _TRIED_AGAIN = (Outcome.CRASHED, Outcome.LOST)  # one that hangs has taken its time
 
 
-def run_probe(definition: StudyDefinition, executor: Executor, interrupts: Interrupts, number: int = 0) -> float:
+def run_probe(
+    definition: StudyDefinition,
+    executor: Executor,
+    interrupts: Interrupts,
+    number: int = 0,
+    note: Callable[[str], object] = lambda text: None,
+) -> float:
     """Mean return of a random policy.
 
     Args:
@@ -31,6 +38,7 @@ def run_probe(definition: StudyDefinition, executor: Executor, interrupts: Inter
         executor: Runs the process.
         interrupts: Asks to stop.
         number: Of its folder.
+        note: Called with what is wrong with the environment, though it does not end the study.
 
     Raises:
         UserError: The default configuration cannot be built, with the reason.
@@ -56,6 +64,8 @@ def run_probe(definition: StudyDefinition, executor: Executor, interrupts: Inter
                     retries -= effects.uses_retry  # as for any other run: it may have been killed, or its machine lost
                     executor.start(spec, folder)
                     continue
+                if result.outcome is Outcome.COMPLETE and result.reason:
+                    note(f"Warning: {result.reason}")
                 return _judge(result, scores, folder)
         if interrupts.requested:
             executor.stop_all()

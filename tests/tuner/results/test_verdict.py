@@ -23,7 +23,7 @@ def test_a_known_configuration_that_wins_was_not_found(tmp_path: Path) -> None:
     assert summary.starts == {"trial 0": "default", "trial 1": "published"}
     assert run_study(tmp_path, warm_start={"default": CONFIG, "published": best}).starts == summary.starts
     assert summary.winner_label == "trial 1"
-    sentence = "The winner was not found by the search: it is the configuration of experiment published, given"
+    sentence = "The winner was not found by the search: it is the configuration of experiment published, tried"
     assert any(one.startswith(sentence) for one in verdict(summary).details)
 
 

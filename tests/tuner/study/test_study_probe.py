@@ -36,6 +36,14 @@ def test_a_probe_that_loses_its_machine_begins_again(tmp_path: Path) -> None:
     assert [spec.key for spec in executor.started] == ["probe/0"] * 3
 
 
+def test_what_is_wrong_and_ends_nothing_is_shown(tmp_path: Path) -> None:
+    end = TrialResult(Outcome.COMPLETE, "Bad-v0 shows 3")
+    executor, notes = FakeExecutor(behave=lambda spec, attempt: Script([(1.0, -7.0)], end)), list[str]()
+    study = definition(tmp_path, probe="tests.tuner.entries:probe")
+    assert run_probe(study, executor, Interrupts(), note=notes.append) == -7.0
+    assert notes == ["Warning: Bad-v0 shows 3"]
+
+
 @pytest.mark.parametrize(("retries", "num_started"), [(0, 1), (1, 2)])
 def test_a_probe_that_is_killed_is_tried_again_as_any_run(tmp_path: Path, retries: int, num_started: int) -> None:
     def behave(spec: TrialSpec, attempt: int) -> Script:

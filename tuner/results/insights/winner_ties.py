@@ -31,6 +31,16 @@ class Noise:
     tied: frozenset[str]
     num_others: int
 
+    @property
+    def factor(self) -> float:
+        """How many deviations the limit is below the mean of these runs."""
+        return NOISE_FACTOR * (1 + 1 / self.num_runs) ** 0.5
+
+    @property
+    def mean(self) -> float:
+        """Of these runs."""
+        return self.limit + self.factor * self.deviation
+
 
 def seed_noise(summary: StudySummary, label: str | None) -> Noise | None:
     """The noise of the winner; None where it has fewer than `MIN_SCORES` runs, or there are no other trials.

@@ -104,7 +104,7 @@ def describe_decisions(decisions: tuple[RungDecision, ...], num_trials: int) -> 
         return "No rung lies before the last evaluation, so no run can be pruned."
     parts = []
     for decision in decisions:
-        number = "undefined" if math.isnan(decision.agreement) else f"{decision.agreement:.2f}"
+        number = "all equal there" if math.isnan(decision.agreement) else f"{decision.agreement:.2f}"
         number += "" if math.isnan(decision.bound) else f", lower bound {decision.bound:.2f}"
         parts.append(f"{'on' if decision.enabled else 'off'} at {decision.fraction:.0%} of the budget ({number})")
     return (
