@@ -40,7 +40,7 @@ def _row(summary: StudySummary, name: str, reach: Reach) -> Html:
         number_cell(reach.num_visited, str(reach.num_visited)),
         number_cell(reach.num_late, late),
         number_cell(reach.expected_late, f"{reach.expected_late:.1f}"),
-        text_cell(reach.widen),
+        tag("td", reach.widen, class_="wrap"),
     )
 
 
