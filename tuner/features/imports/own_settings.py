@@ -39,6 +39,9 @@ _TIME: Final = "TimeFeatureWrapper"
 _ATARI: Final = "AtariWrapper"
 _GSDE: Final = ("use_sde", "sde_sample_freq", "use_sde_at_warmup")
 _OF_GSDE: Final = ("full_std", "use_expln", "clip_mean")
+"""Of them, those in `policy_kwargs`."""
+_UNIFORM: Final = "uniform"
+"""How PyTorch begins weights, which is what `ortho_init=False` leaves."""
 _LINEAR: Final = "note_rl.schedules.Linear"
 _EPSILON: Final = 1e-5
 """Of Adam, for on-policy agents of Stable-Baselines3."""
@@ -124,7 +127,7 @@ def own_settings(entry: ZooEntry, agent: str) -> Written:
     add: Callable[[Written, ZooEntry], None] = _ADD[entry.algorithm]
     add(written, entry)
     _add_rate(written, entry)
-    _add_exploration(written, entry)
+    _add_gsde(written, entry, agent)
     read = {*_COMMON, *_READ[entry.algorithm], *_OF_MEMORY}
     read |= set() if entry.algorithm in ON_POLICY else set(_OFF_POLICY)
     for name, value in entry.given.items():
@@ -156,20 +159,20 @@ def _add_network(written: Written, entry: ZooEntry, agent: str) -> None:
         written.remark("policy", policy)
     layers, default = layers_of(entry), _LAYERS.get(entry.algorithm, [64, 64])
     activation = _activation(written, arguments) or ("tanh" if entry.algorithm in ON_POLICY else "relu")
-    begin = "uniform" if policy == "MlpPolicy" and arguments.get("ortho_init") is False else None
     if policy == "MlpPolicy":
         written.values["network.activation"] = activation
-    if begin is not None:
-        written.values["network.initializer"] = begin
+    as_pytorch = policy == "MlpPolicy" and entry.algorithm in ON_POLICY and arguments.get("ortho_init") is False
+    if as_pytorch:
+        written.values["network.initializer"] = _UNIFORM
     if isinstance(layers, dict):
-        _add_apart(written, layers, activation, begin)
+        _add_apart(written, layers, activation, as_pytorch)
     elif layers is not None or not images:
         written.values["network.hidden_sizes"] = list(default if layers is None else layers)
     _add_policy_arguments(written, entry, agent)
 
 
-def _add_apart(written: Written, layers: Mapping[str, Any], activation: str, begin: str | None) -> None:
-    """Layers of the policy, and those of the values if they are others."""
+def _add_apart(written: Written, layers: Mapping[str, Any], activation: str, as_pytorch: bool) -> None:
+    """Layers of the policy, and those of the values if they are others; see `_add_network`."""
     actor = list(layers.get("pi", []))
     critic = list(layers.get("vf", layers.get("qf", actor)))
     written.values["network.hidden_sizes"] = actor
@@ -178,7 +181,7 @@ def _add_apart(written: Written, layers: Mapping[str, Any], activation: str, beg
             "+network@network.critic=mlp",
             f"network.critic.hidden_sizes={to_hydra(critic)}",
             f"network.critic.activation={activation}",
-            *([] if begin is None else [f"network.critic.initializer={begin}"]),
+            *([f"network.critic.initializer={_UNIFORM}"] if as_pytorch else []),
         ]
 
 
@@ -193,16 +196,16 @@ def _activation(written: Written, arguments: Mapping[str, Any]) -> str | None:
 
 
 def _add_policy_arguments(written: Written, entry: ZooEntry, agent: str) -> None:
-    sde = bool(entry.settings.get("use_sde"))
+    has_gsde = _has_gsde(entry, agent)
     for name, value in entry.policy_arguments.items():
         if name in ("net_arch", "activation_fn") or (name, value) in (("ortho_init", True), ("n_critics", 2)):
             continue
         if name == "ortho_init" and "network.initializer" in written.values:
             continue
-        if name == "log_std_init" and (agent.endswith("_continuous") or sde):
+        if name == "log_std_init" and (has_gsde or agent.endswith("_continuous")):
             written.values["agent.initial_log_std"] = float(value)
-        elif name in _OF_GSDE and sde:
-            written.values[f"agent.gsde.{name}"] = value
+        elif name in _OF_GSDE and has_gsde:
+            written.values[f"agent.gsde.{name}"] = _limit(value) if name == "clip_mean" else bool(value)
         elif name == "optimizer_kwargs" and isinstance(value, dict) and value.keys() <= {"eps", "weight_decay"}:
             names = {"eps": "epsilon", "weight_decay": "weight_decay"}
             written.values |= {f"optimizer.{names[key]}": float(one) for key, one in value.items()}
@@ -235,19 +238,34 @@ def _add_rate(written: Written, entry: ZooEntry) -> None:
         written.added.append(f"+schedule.{key}={{_target_: {_LINEAR}, start: {start}, end: 0.0, fraction: 1.0}}")
 
 
-def _add_exploration(written: Written, entry: ZooEntry) -> None:
-    """State-dependent exploration. A noise matrix lasts for a rollout, or for the steps between updates, if not set."""
+def _has_gsde(entry: ZooEntry, agent: str) -> bool:
+    """Whether an agent of ours explores by the state with these settings: its actions have to be numbers."""
+    return bool(entry.settings.get("use_sde")) and (agent == "sac" or agent.endswith("_continuous"))
+
+
+def _add_gsde(written: Written, entry: ZooEntry, agent: str) -> None:
+    """State-dependent exploration. There a noise matrix lasts for a rollout, or for `sde_sample_freq` steps of it."""
     if not entry.settings.get("use_sde"):
         return
-    on_policy = entry.algorithm in ON_POLICY
-    steps = int(entry.settings.get("sde_sample_freq", -1))
-    whole_rollout = written.values["buffer.num_steps" if on_policy else "buffer.train_freq"]
-    written.choices["policy"] = "gsde" if on_policy else "squashed_gsde"
-    written.values["policy.hold"] = (
-        steps if steps > 0 else whole_rollout if on_policy else whole_rollout // entry.num_envs
-    )
+    if not _has_gsde(entry, agent):
+        written.remark("use_sde", True, f"for actions that are numbers: agent={agent}_continuous has it")
+        return
+    written.choices["policy"] = "squashed_gsde" if agent == "sac" else "gsde"
+    between = whole(entry, "sde_sample_freq")
+    if entry.algorithm in ON_POLICY:
+        if 0 < between < whole(entry, "n_steps"):  # else for a rollout, as here
+            written.values["policy.hold"] = between
+        return
     if entry.settings.get("use_sde_at_warmup"):
-        written.remark("use_sde_at_warmup", True, "the first actions are uniformly random here")
+        written.values["policy.num_random_steps"] = 0
+    found = entry.settings["train_freq"]
+    length, unit = found if isinstance(found, list) else (whole(entry, "train_freq"), "step")
+    if unit == "step":
+        written.values["policy.hold"] = min(between, int(length)) if between > 0 else int(length)
+    elif between > 0:
+        written.values["policy.hold"] = between
+    else:
+        written.remark("sde_sample_freq", between, "there noise lasts for an episode, here for policy.hold steps")
 
 
 def _add_rollout(written: Written, entry: ZooEntry) -> int:
@@ -356,17 +374,20 @@ def _add_sac(written: Written, entry: ZooEntry) -> None:
     written.values["agent.alpha"] = None if learned else number(entry, "ent_coef")
     written.values["agent.target_entropy"] = None if isinstance(target, str) else number(entry, "target_entropy")
     if learned and weight != "auto":
-        written.values["agent.initial_alpha"] = _start_of(written, weight)
+        written.values["agent.initial_alpha"] = _start_of(entry, weight)
 
 
-def _start_of(written: Written, weight: str) -> float:
-    """Where a learned weight starts, written as `auto_0.1`."""
-    start = weight.partition("_")[2]
+def _start_of(entry: ZooEntry, weight: str) -> float:
+    """Where a learned weight of the entropy starts: auto_0.1."""
+    kind, _, start = weight.partition("_")
     try:
+        if kind != "auto":
+            raise ValueError(weight)
         return float(start)
-    except ValueError:
-        written.remark("ent_coef", weight)
-        return 1.0
+    except ValueError as error:
+        raise UserError(
+            f"{entry.file}: ent_coef of {entry.key} must be a number, auto or auto_0.1, not {weight}"
+        ) from error
 
 
 def _add_td3(written: Written, entry: ZooEntry) -> None:

@@ -130,7 +130,8 @@ def zoo_baseline(config: Mapping[str, Any], file: str | None = None) -> Sequence
         entry = zoo_entry(algorithm, _gymnasium_id(env), file)
         if of_library:
             return zoo_words(entry, LIBRARY)[1]
-        continuous = "Gaussian" in str((config.get("policy") or {}).get("_target_"))
+        policy = str((config.get("policy") or {}).get("_target_"))
+        continuous = "Gaussian" in policy or "GSDE" in policy
         return zoo_words(entry, AGENTS[algorithm][-1 if continuous and len(AGENTS[algorithm]) == 2 else 0])[1]
     except UserError as error:
         raise UserError(f"study.baselines=zoo: {error}") from error

@@ -25,7 +25,7 @@ ENTRIES = [
 ]
 
 
-NOT_INSTALLED = ("Foo-v0", "Unknown-v7", "LunarLander-v3")
+NOT_INSTALLED = ("Foo-v0", "Unknown-v7", "LunarLander-v3", "BipedalWalker-v3")
 """Environments, without which no more than the settings can be checked."""
 
 
@@ -113,12 +113,6 @@ def test_layers_of_policy_and_values_may_differ() -> None:
     assert remarks_of("ppo/Pendulum-v1") == ""
 
 
-def test_noise_that_follows_the_state() -> None:
-    config = composed("ppo/MountainCarContinuous-v0")
-    assert config["policy"]["_target_"] == "note_rl.policy.GSDEPolicy"
-    assert values_at(config, "policy.hold", "agent.initial_log_std", "agent.gsde.full_std") == [4, -3.0, True]
-
-
 def test_steps_are_those_of_all_environments_together() -> None:
     config = composed("dqn/MountainCar-v0")
     assert values_at(config, "buffer.train_freq", "buffer.gradient_steps", "env.num_envs") == [32, 32, 2]
@@ -143,8 +137,7 @@ def test_exploration_of_numbers() -> None:
     said = remarks_of("sac/MountainCarContinuous-v0")
     assert "train_freq=[1, episode]" in said
     assert "n_critics=1" in said
-    assert composed("sac/Pendulum-v1")["agent"]["alpha"] is None
-    assert (composed("sac/Pendulum-v1")["agent"]["initial_alpha"], remarks_of("sac/Pendulum-v1")) == (0.1, "")
+    assert values_at(composed("sac/Pendulum-v1"), "agent.alpha", "agent.initial_alpha") == [None, 0.1]
     td3 = composed("td3/Pendulum-v1")
     assert values_at(td3, "noise.sigma", "buffer.target_update_interval", "network.hidden_sizes") == [
         0.1,
@@ -154,6 +147,49 @@ def test_exploration_of_numbers() -> None:
     assert composed("td3/MountainCarContinuous-v0")["noise"] == {}
     ddpg = composed("ddpg/MountainCarContinuous-v0")
     assert values_at(ddpg, "noise.sigma", "noise.dt", "buffer.target_update_interval") == [0.5, 0.01, 1]
+
+
+def test_exploration_by_the_state() -> None:
+    ppo = composed("ppo/MountainCarContinuous-v0")
+    assert ppo["policy"] == {"_target_": "note_rl.policy.GSDEPolicy", "hold": 4}
+    assert values_at(ppo, "agent.initial_log_std", "agent.gsde.use_expln", "buffer.num_steps") == [-3.0, False, 8]
+    a2c = composed("a2c/Pendulum-v1")
+    assert values_at(a2c, "agent.gsde.full_std", "agent.gsde.use_expln", "network.initializer") == [
+        False,
+        True,
+        "uniform",
+    ]
+    assert values_at(a2c, "policy.hold", "buffer.num_steps") == [16, 16], "a matrix lasts for a rollout"
+    of_sac = {"policy=squashed_gsde", "policy.hold=64", "policy.num_random_steps=0", "buffer.learning_starts=500"}
+    of_sac |= {"agent.initial_log_std=-3.5", "agent.gsde.clip_mean=1.5"}
+    assert of_sac <= set(words_of("sac/BipedalWalker-v3"))
+    assert remarks_of("sac/BipedalWalker-v3") == remarks_of("a2c/Pendulum-v1") == ""
+    said = remarks_of("ppo/MountainCarContinuous-v0", "ppo")
+    assert "use_sde=true: for actions that are numbers: agent=ppo_continuous has it" in said
+
+
+@pytest.mark.parametrize(
+    ("lines", "hold", "said"),
+    [
+        ("train_freq: [32, step]\n  sde_sample_freq: 8", 8, ""),
+        ("train_freq: 4\n  sde_sample_freq: 8", 4, ""),
+        ("train_freq: [1, episode]\n  sde_sample_freq: 16", 16, ""),
+        ("train_freq: [1, episode]", 8, "sde_sample_freq=-1: there noise lasts for an episode"),
+    ],
+)
+def test_a_noise_matrix_lasts_no_longer_than_a_rollout(tmp_path: Path, lines: str, hold: int, said: str) -> None:
+    file = tmp_path / "sac.yml"
+    file.write_text(f"Pendulum-v1:\n  n_timesteps: 2000\n  policy: MlpPolicy\n  use_sde: True\n  {lines}\n")
+    written, words = zoo_words(zoo_entry("sac", "Pendulum-v1", str(file)), None)
+    assert to_json(preflight("train", words))["policy"]["hold"] == hold
+    assert said in "\n".join(written.remarks)
+
+
+def test_where_a_learned_weight_starts_must_be_a_number(tmp_path: Path) -> None:
+    file = tmp_path / "sac.yml"
+    file.write_text("Pendulum-v1: {n_timesteps: 2000, policy: MlpPolicy, ent_coef: auto_low}\n")
+    with pytest.raises(UserError, match=r"ent_coef of Pendulum-v1 must be a number, auto or auto_0\.1, not auto_low"):
+        zoo_words(zoo_entry("sac", "Pendulum-v1", str(file)), None)
 
 
 def test_an_agent_is_picked_by_the_actions_or_typed() -> None:
@@ -199,6 +235,8 @@ def test_the_zoo_is_a_baseline_of_a_study() -> None:
     assert values_at(library, "agent.clip_range", "agent.total_steps", "agent.num_points") == [0.25, 9000, 3]
     continuous = define(preflight("tune", ["agent=ppo_continuous", "env=pendulum", "study.baselines=zoo"]))
     assert continuous.known["zoo"]["network"]["hidden_sizes"] == [32]
+    by_state = ["agent=ppo_continuous", "env=mountaincar_continuous", "policy=gsde", "study.baselines=zoo"]
+    assert define(preflight("tune", by_state)).known["zoo"]["policy"]["hold"] == 4
     with pytest.raises(UserError, match=r"study.baselines=zoo: .*dqn.yml has no entry Acrobot-v1"):
         preflight_study("agent=dqn", "env=acrobot", "study.baselines=zoo")
     with pytest.raises(UserError, match=r"study\.baselines=zoo: the Zoo has no settings of ACER"):

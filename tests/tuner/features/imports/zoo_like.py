@@ -76,6 +76,13 @@ Acrobot-v1:
   use_rms_prop: False
   learning_rate: lin_7e-4
   policy_kwargs: "dict(optimizer_class=RMSpropTFLike, optimizer_kwargs=dict(eps=1e-4))"
+Pendulum-v1:
+  n_envs: 4
+  n_timesteps: !!float 1e5
+  policy: 'MlpPolicy'
+  n_steps: 16
+  use_sde: True
+  policy_kwargs: "dict(log_std_init=-2, ortho_init=False, full_std=False, use_expln=True)"
 """
 DQN: Final = """
 CartPole-v1:
@@ -116,6 +123,15 @@ MountainCarContinuous-v0:
   policy_kwargs: "dict(n_critics=1, net_arch=dict(pi=[64], qf=[128]))"
   env_wrapper:
     - sb3_contrib.common.wrappers.TimeFeatureWrapper
+BipedalWalker-v3:
+  n_timesteps: !!float 5e5
+  policy: 'MlpPolicy'
+  learning_starts: 500
+  train_freq: 64
+  gradient_steps: 64
+  use_sde: True
+  use_sde_at_warmup: True
+  policy_kwargs: "dict(log_std_init=-3.5, clip_mean=1.5, net_arch=[400, 300])"
 """
 TD3: Final = """
 Pendulum-v1:
