@@ -51,7 +51,7 @@ class NoiseMatrix:
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over a stored state."""
         self._numbers = np.array(state["numbers"], np.float32)
-        self._left = int(state["left"])
+        self._left = min(int(state["left"]), self.hold)  # which may have been longer
 
 
 class _StateDependent(ContinuousPolicy):

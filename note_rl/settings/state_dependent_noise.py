@@ -5,7 +5,7 @@ from typing import Any
 
 from note_rl.errors import AgentContractError, SettingsError
 from note_rl.errors.wording import Name, choice, out_of_range
-from note_rl.policy import Policy
+from note_rl.policy import GSDEPolicy, Policy, SquashedGSDEPolicy
 from note_rl.support.setting_fields import check_fields, documented, setting
 from note_rl.support.value_kinds import POSITIVE, Described, flag
 
@@ -53,11 +53,13 @@ gsde = Described("a GSDE()", _gsde)
 _POLICIES = choice("GSDEPolicy, or SquashedGSDEPolicy for SAC")
 
 
-def check_explores_alike(agent: str, has_gsde: bool, policy: Policy) -> None:
-    """Refuses an agent and a policy of which only one explores by the state.
+def check_explores_alike(agent: str, on_policy: bool | None, has_gsde: bool, policy: Policy) -> None:
+    """Refuses an agent and a policy of which only one explores by the state, or only one squashes actions.
 
     Args:
         agent: The name of its class.
+        on_policy: Whether it learns from rollouts, and so by the density of actions that are not squashed; None: it is
+            not known.
         has_gsde: Whether it has `gsde`.
         policy: Chooses from its answers; several, where it is made of such.
 
@@ -75,4 +77,15 @@ def check_explores_alike(agent: str, has_gsde: bool, policy: Policy) -> None:
             raise AgentContractError(
                 "{} takes means and pushes, which {} does not give: {}",
                 *(type(one).__name__, agent, choice("make a PPO, A2C, TRPO or SAC with gsde=GSDE()")),
+            )
+        if on_policy and isinstance(one, SquashedGSDEPolicy):
+            raise AgentContractError(
+                "{} squashes actions into their range, and {} learns from actions that are not squashed: explore with "
+                "{}",
+                *(type(one).__name__, agent, _POLICIES),
+            )
+        if on_policy is False and isinstance(one, GSDEPolicy):
+            raise AgentContractError(
+                "{} does not squash actions into their range, and {} learns from actions that are: explore with {}",
+                *(type(one).__name__, agent, _POLICIES),
             )

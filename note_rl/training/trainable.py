@@ -184,8 +184,8 @@ class Trainable(Declared, Persistent):
 
     def _ready_trainer(self, optimizer: Any, options: TrainOptions) -> Trainer:
         """The trainer of an earlier call, or a new one that takes over what was restored or counted before."""
+        check_explores_alike(type(self).__name__, self.on_policy, self.gsde is not None, self.settings.policy)
         check_settings(type(self), self.settings)
-        check_explores_alike(type(self).__name__, self.gsde is not None, self.settings.policy)
         say_if_weighed(type(self), self.settings)
         settings = self._settings_for(options)
         if optimizer is None:

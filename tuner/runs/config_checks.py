@@ -323,12 +323,13 @@ def _check_settings(run: RunConfig) -> None:
     ]
     if all(str(node["_target_"]).startswith(_FRAMEWORK_FREE) for node in nodes):
         settings, together = build_settings(run), build_distributed(run)
-        check_settings(declared(run), settings)
-        check_explores_alike(declared(run).__name__, run.agent.get("gsde") is not None, settings.policy)
+        kind, has_gsde = declared(run), run.agent.get("gsde") is not None
+        check_explores_alike(kind.__name__, kind.on_policy, has_gsde, settings.policy)
+        check_settings(kind, settings)
         if together is not None and together.strategy == "parameter_server":
-            check_can_be_served(declared(run), settings)
+            check_can_be_served(kind, settings)
         elif together is not None:
-            check_can_be_shared(declared(run), settings, size_of(together))
+            check_can_be_shared(kind, settings, size_of(together))
 
 
 def _check_plateau(run: RunConfig) -> None:

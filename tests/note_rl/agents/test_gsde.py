@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from note_rl.errors import AgentContractError, EnvironmentMismatchError, SettingsError
-from note_rl.policy import GaussianPolicy, GSDEPolicy
+from note_rl.policy import GaussianPolicy, GSDEPolicy, SquashedGSDEPolicy
 from note_rl.settings import GSDE
 from note_rl.types import Sample
 from tests.note_rl.agents.continuous import make, perceptron, ready, sample
@@ -207,6 +207,20 @@ def test_a_policy_that_does_not_fit_is_refused_before_a_step(framework):
         AgentContractError, match=r"GSDEPolicy takes means and pushes, which A2C does not give.*GSDE\(\)"
     ):
         plain.train(optimizer=framework.optimizers.sgd(plain.param, 0.1), total_steps=64)
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "settings", "reason"),
+    [
+        ("SAC", GSDEPolicy(), {"learning_starts": 8}, "GSDEPolicy does not squash actions.*SAC"),
+        ("A2C", SquashedGSDEPolicy(), {"PPO": True, "rollout_steps": 8}, "SquashedGSDEPolicy squashes actions.*A2C"),
+    ],
+)
+def test_the_policy_squashes_actions_where_the_agent_does(framework, name, policy, settings, reason):
+    agent = make(framework, name, gsde=GSDE())
+    agent.set(policy=policy, **settings)
+    with pytest.raises(AgentContractError, match=f"{reason}.*GSDEPolicy, or SquashedGSDEPolicy for SAC"):
+        agent.train(optimizer=framework.optimizers.sgd(agent.param, 0.1), total_steps=16)
 
 
 def test_actions_to_choose_from_are_refused(framework):

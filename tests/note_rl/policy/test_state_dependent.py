@@ -92,6 +92,16 @@ def test_what_is_kept_goes_on_with_the_same_matrix():
         np.testing.assert_array_equal(policy.select(answers, rng), other.select(answers, same))
 
 
+def test_a_matrix_that_is_taken_over_lasts_no_longer_than_those_to_come():
+    policy, rng, answers = bound(GSDEPolicy(hold=100)), np.random.default_rng(0), scores()
+    policy.select(answers, rng)
+    shorter = bound(GSDEPolicy(hold=2))
+    shorter.set_state(policy.get_state())
+    first, second, third = (noise_of(shorter, answers, rng) for _ in range(3))
+    np.testing.assert_array_equal(first, second)
+    assert not np.isclose(third, first).any()
+
+
 def test_another_number_of_environments_gets_a_new_matrix():
     policy, rng = bound(GSDEPolicy(hold=100)), np.random.default_rng(0)
     policy.select(scores(), rng)

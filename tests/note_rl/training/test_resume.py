@@ -121,12 +121,12 @@ def make(framework, case, seed=3):
     return agent, framework.optimizers.adam(agent.param, 1e-2)
 
 
-KERAS = ("prioritized", "trust_region", "noise_in_the_loss")  # test_trainer.py has plain DQN and PPO; the rest differs
-# in NumPy only, and tracing is slow
+KERAS = ("prioritized", "trust_region", "state_dependent_rollout", "noise_in_the_loss")
+"""test_trainer.py has plain DQN and PPO; the rest differs in NumPy only, and tracing is slow."""
 
 
 @pytest.mark.traced
-@pytest.mark.slow_in_keras("trust_region", "noise_in_the_loss")
+@pytest.mark.slow_in_keras("trust_region", "state_dependent_rollout", "noise_in_the_loss")
 @pytest.mark.parametrize(
     ("framework", "name"),
     [

@@ -23,7 +23,7 @@ from note_rl.distributed.limits import check_can_be_served, check_can_be_shared
 from note_rl.errors import NoteRLError, SettingsError
 from note_rl.errors.wording import Phrase, Sentence, SettingName, choice, out_of_range
 from note_rl.learners.declarations import Declared, check_settings
-from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy, GreedyQPolicy, GSDEPolicy
+from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy, GreedyQPolicy, GSDEPolicy, SquashedGSDEPolicy
 from note_rl.settings import (
     Adaptive,
     Budget,
@@ -101,8 +101,10 @@ SHARED: list[Callable[[], object]] = [
     lambda: of(max_grad_norm=0),
     lambda: GSDE(clip_mean=0),
     lambda: gsde("gsde", 3),
-    lambda: check_explores_alike("A2C", True, GaussianPolicy()),
-    lambda: check_explores_alike("A2C", False, GSDEPolicy()),
+    lambda: check_explores_alike("A2C", True, True, GaussianPolicy()),
+    lambda: check_explores_alike("A2C", True, False, GSDEPolicy()),
+    lambda: check_explores_alike("A2C", True, True, SquashedGSDEPolicy()),
+    lambda: check_explores_alike("SAC", False, True, GSDEPolicy()),
     lambda: ReplaySettings(expert=3),  # type: ignore[arg-type]
     lambda: ReplaySettings(dataset=3),  # type: ignore[arg-type]
     lambda: ReplaySettings(window=Window(size=1.5)),
