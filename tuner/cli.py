@@ -207,7 +207,9 @@ def _answered(command: Command, work: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except HydraException as error:
-        return _refuse(str(error).strip().partition("\n")[0], command)
+        first, _, rest = str(error).strip().partition("\n")
+        reason = rest.partition("\n")[0] if first.endswith(":") else ""  # what a class of the user's own has raised
+        return _refuse(f"{first} {reason}".strip(), command)
     except Exception as error:  # noqa: BLE001 - the border of the program: what is left is a crash, shown as such
         if is_full(error):
             return _refuse(f"the disk is full ({one_line(message_of(error))}); make room and start again", command)

@@ -45,6 +45,14 @@ def test_find(tuner: CommandLine) -> None:
     assert noted(tuner) == ["f screen/0 of 2", "f screen/1 of 2"]
 
 
+def test_what_its_constructor_raises_is_said(tuner: CommandLine) -> None:
+    (tuner.folder / "broken_place.py").write_text("class Broken:\n    def __init__(self): raise KeyError('no queue')\n")
+    (tuner.folder / "mine" / "executor" / "broken.yaml").write_text("_target_: broken_place.Broken\n")
+    answer = tuner("tune", *OWN, "executor=broken", "agent=synthetic", "study.name=s", "storage=journal")
+    assert answer.status == 2
+    assert "Error in call to target 'broken_place.Broken': KeyError('no queue')" in answer.errors
+
+
 def test_compare_runs_again_what_was_lost_with_its_machine(tuner: CommandLine) -> None:
     asked = (*SMALL, *SMALL_AGENTS["ppo"], "adaptive=ppo_kl", "num_seeds=2")
     target = "_target_: tests.tuner.own_executor.LosingExecutor"

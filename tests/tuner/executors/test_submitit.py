@@ -139,6 +139,26 @@ def test_bad_settings_are_refused(settings: dict[str, Any], complaint: str, monk
     assert complaint in str(refused.value)
 
 
+def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "closed").mkdir()
+    folder = tmp_path / "file" / "jobs"
+    for refused in (SubmititExecutor.check, SubmititExecutor):
+        with pytest.raises(UserError, match=rf"executor\.folder={folder} cannot be used: {tmp_path}/file is a file"):
+            refused(cluster="local", folder=str(folder))
+    monkeypatch.setattr("os.access", lambda place, mode: place != tmp_path / "closed")
+    with pytest.raises(UserError, match=rf"you may not write in {tmp_path}/closed"):
+        SubmititExecutor.check(cluster="local", folder=str(tmp_path / "closed" / "jobs"))
+    full = OSError(28, "No space left on device")
+    monkeypatch.setattr("tuner.executors.submitit.job_cluster.own_folder", lambda *_: raise_it(full))
+    with pytest.raises(UserError, match="cannot be used: No space left on device"):
+        SubmititExecutor(cluster="local", folder=str(tmp_path / "jobs"))
+
+
+def raise_it(error: Exception) -> None:
+    raise error
+
+
 def test_without_submitit_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tuner.executors.submitit.job_cluster.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'note-rl\[submitit\]'"):

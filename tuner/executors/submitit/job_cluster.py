@@ -66,7 +66,7 @@ class JobCluster:
         settings: Of a seat.
 
     Raises:
-        UserError: Slurm is not there, or submitit does not know a setting.
+        UserError: Slurm is not there, submitit does not know a setting, or the folder cannot be used.
     """
 
     def __init__(
@@ -78,8 +78,12 @@ class JobCluster:
         lost_after_s: float,
         settings: SeatSettings,
     ) -> None:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        self._folder, self._lock = own_folder("jobs-", Path(folder).absolute())  # the key is in it
+        check_folder(folder)
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            self._folder, self._lock = own_folder("jobs-", Path(folder).absolute())  # the key is in it
+        except OSError as error:
+            raise _no_folder(folder, error.strerror or str(error)) from error
         self._submitter = make_submitter(kind, self._folder, reserved)
         self._is_local = self._submitter.cluster == "local"
         self._door = _Door("127.0.0.1" if self._is_local else "", lost_after_s)
@@ -279,6 +283,29 @@ def check_installed() -> None:
     """
     if find_spec("submitit") is None:
         raise UserError("executor=submitit needs submitit, which is not installed: pip install 'note-rl[submitit]'")
+
+
+def check_folder(folder: str) -> None:
+    """Refuses a folder that cannot be made, or in which nothing can be written. Makes nothing.
+
+    Raises:
+        UserError: Names it.
+    """
+    place = Path(folder).absolute()
+    try:
+        there = next(one for one in (place, *place.parents) if one.exists())
+    except OSError as error:
+        raise _no_folder(folder, error.strerror or str(error)) from error
+    if not there.is_dir():
+        raise _no_folder(folder, f"{there} is a file")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise _no_folder(folder, f"you may not write in {there}")
+
+
+def _no_folder(folder: str, why: str) -> UserError:
+    return UserError(
+        f"executor.folder={folder} cannot be used: {why}; name a folder that this machine and the jobs can write to"
+    )
 
 
 def make_submitter(kind: Kind, folder: Path, reserved: Mapping[str, Any]) -> Any:

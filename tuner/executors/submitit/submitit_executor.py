@@ -9,7 +9,7 @@ from tuner.errors import UserError
 from tuner.executors.local import Isolation
 from tuner.executors.preload import Backend, Preload
 from tuner.executors.remote.remote_executor import Files, RemoteExecutor
-from tuner.executors.submitit.job_cluster import JobCluster, Kind, check_installed, make_submitter
+from tuner.executors.submitit.job_cluster import JobCluster, Kind, check_folder, check_installed, make_submitter
 from tuner.trial.messages import Limits
 
 
@@ -35,8 +35,8 @@ class SubmititExecutor(RemoteExecutor):
         max_transfer_mb: How much a trial's folder may change between two answers, in MB (1e6 bytes).
 
     Raises:
-        UserError: submitit is not installed, Slurm is not there, the machines have other versions of what results
-            depend on, or a value is out of range.
+        UserError: submitit is not installed, Slurm is not there, its folder cannot be used, the machines have other
+            versions of what results depend on, or a value is out of range.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class SubmititExecutor(RemoteExecutor):
         Raises:
             UserError: As the class says.
         """
-        del folder, address
+        del address
         RemoteExecutor.check_remote(
             *(parallel, backend, isolation, limits, threads, files, lost_after_s, max_lost, max_transfer_mb)
         )
@@ -103,6 +103,7 @@ class SubmititExecutor(RemoteExecutor):
             raise UserError(f"executor.memory_gb must be greater than 0, or null, not {memory_gb}")
         if cluster not in get_args(Kind):
             raise UserError(f"executor.cluster must be {', '.join(get_args(Kind))}, not {cluster!r}")
+        check_folder(folder)
         check_installed()
         with tempfile.TemporaryDirectory() as nowhere:
             make_submitter(cluster, Path(nowhere), _reserved(threads, gpus, memory_gb, timeout_min, slurm))
