@@ -1,12 +1,15 @@
 """MLflow: a run for each run, in a folder beside the study, or at a server whose address was typed.
 
 The controller never waits for MLflow, which takes seconds to import: calls are queued and made in a background thread.
-What goes wrong there is one warning, after which nothing more is tracked.
+What goes wrong there is one warning, after which nothing more is tracked. Of a server that is away MLflow says so after
+minutes, in which it tries again; where a command ends before, its end says what is missing.
 """
 
 import logging
 import math
 import os
+import posixpath
+import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -28,6 +31,8 @@ STORE: Final = "mlruns"
 
 _MOST_PARAMS: Final = 100  # at once, as MLflow takes them
 _LONGEST_PARAM: Final = 6000
+_LONGEST_NAME: Final = 250
+_NOT_IN_NAMES: Final = re.compile(r"[^/\w.\- :]")
 _QUEUE: Final = 10_000
 _LOCAL_PATIENCE_S: Final = 60.0
 
@@ -61,9 +66,19 @@ class MlflowTracker:
         return MlflowRun(info, self._experiment or info.group, self._in_turn)
 
     def close(self, timeout_s: float = 10.0) -> None:
-        """Delivers what waits; where nothing is sent, MLflow may take longer, as it does to be imported."""
+        """Delivers what waits; where nothing is sent, MLflow may take longer, as it does to be imported.
+
+        What is missing then is one warning.
+        """
+        if self._calls.closed:
+            return
         patient_until = time.monotonic() + (_LOCAL_PATIENCE_S if self._is_local else 0.0)
-        self._calls.close(timeout_s, lambda: time.monotonic() < patient_until)
+        done = False
+        try:
+            done = self._calls.close(timeout_s, lambda: time.monotonic() < patient_until)
+        finally:  # Ctrl-C while it is waited for
+            if not done:
+                self._give_up("it has not taken everything in time; metrics.jsonl of each run has all of it")
 
     def _in_turn(self, info: RunInfo, call: "Callable[[MlflowClient], None]", droppable: bool = False) -> None:
         """Has a call made in the thread, with the client of the run's store."""
@@ -75,9 +90,14 @@ class MlflowTracker:
         try:
             call(self._client(self._uri or (info.group_folder or info.folder).absolute().joinpath(STORE).as_uri()))
         except _errors() as error:
-            self._is_off = True
             why = str(error).partition("\n")[0]
-            logger.warning("MLflow is off, training goes on: %s: %s", type(error).__name__, why)
+            self._give_up(f"training goes on: {type(error).__name__}: {why}")
+
+    def _give_up(self, why: str) -> None:
+        """Tracks nothing more, and says so once."""
+        if not self._is_off:
+            self._is_off = True
+            logger.warning("MLflow is off, %s", why)
 
     def _client(self, uri: str) -> "MlflowClient":
         if uri not in self._clients:
@@ -127,7 +147,8 @@ class MlflowRun:
         found = client.get_experiment_by_name(self._experiment)
         experiment = found.experiment_id if found is not None else client.create_experiment(self._experiment)
         labels = {"group": self._info.group, "job_type": self._info.job_type, "host": self._info.host}
-        tags = {name: text for name, text in labels.items() if text} | dict.fromkeys(self._info.tags, "true")
+        tags = {name: text for name, text in labels.items() if text}
+        tags |= dict.fromkeys(map(_fit_name, self._info.tags), "true")
         self._run_id = client.create_run(experiment, tags=tags, run_name=self._info.name).info.run_id
         self._info.folder.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{self._run_id}\n")
@@ -147,14 +168,17 @@ class MlflowRun:
         from mlflow.entities import Param
 
         values = flatten(printable_copy(self._info.config)).items()
-        params = [Param(name, str(value)[:_LONGEST_PARAM]) for name, value in values if value not in (None, {}, [])]
+        told = {_fit_name(name): str(value)[:_LONGEST_PARAM] for name, value in values if value not in (None, {}, [])}
+        params = [Param(name, text) for name, text in told.items()]
         for first in range(0, len(params), _MOST_PARAMS):
             client.log_batch(self._run_id, params=params[first : first + _MOST_PARAMS])
 
     def _log(self, client: "MlflowClient", values: Mapping[str, float], step: int, at: int) -> None:
         from mlflow.entities import Metric
 
-        client.log_batch(self._run_id, [Metric(name, float(value), at, step) for name, value in values.items()])
+        client.log_batch(
+            self._run_id, [Metric(_fit_name(name), float(value), at, step) for name, value in values.items()]
+        )
 
     def _end(self, client: "MlflowClient", final: Mapping[str, Any], exit_code: int, step: int, at: int) -> None:
         numbers = {}
@@ -168,6 +192,13 @@ class MlflowRun:
                 client.set_tag(self._run_id, f"final/{name}", printable_copy(str(value))[:_LONGEST_PARAM])
         self._log(client, numbers, step, at)
         client.set_terminated(self._run_id, "FAILED" if exit_code else "FINISHED")
+
+
+def _fit_name(name: str) -> str:
+    """A name as MLflow takes it: it refuses signs such as brackets, and what would be another path."""
+    fitted = _NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME]
+    is_path = posixpath.normpath(fitted) == fitted and not fitted.startswith(("/", ".."))
+    return fitted if is_path and fitted != "." else re.sub(r"[/.]", "_", fitted)
 
 
 def _errors() -> tuple[type[Exception], ...]:

@@ -1,6 +1,7 @@
 """MLflow's own client reads back what was tracked; everything stays in a folder."""
 
 import json
+import socket
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -73,6 +74,36 @@ def test_a_store_that_refuses_is_one_warning(tmp_path: Path, caplog: pytest.LogC
     tracker.close()
     (message,) = (record.message for record in caplog.records if record.name == "tuner.trackers.mlflow")
     assert message.startswith("MLflow is off, training goes on: ")
+
+
+def test_a_server_that_is_away_is_one_warning_at_the_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLflow tries again for minutes, longer than a command waits at its end."""
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # its thread is not to outlive the test
+    with socket.create_server(("127.0.0.1", 0)) as server:  # takes connections and answers nothing
+        tracker = MlflowTracker(uri=f"http://127.0.0.1:{server.getsockname()[1]}")
+        run = tracker.start_run(RunInfo("run", "study", {}, tmp_path / "run"))
+        run.log(1, {"a": 1.0})
+        run.finish()
+        tracker.close(timeout_s=0.2)
+        tracker.close(timeout_s=0.2)
+    (message,) = (record.message for record in caplog.records if record.name == "tuner.trackers.mlflow")
+    assert message == "MLflow is off, it has not taken everything in time; metrics.jsonl of each run has all of it"
+
+
+def test_names_that_mlflow_does_not_take_are_fitted(tmp_path: Path) -> None:
+    tracker = MlflowTracker()
+    config = {"env": {"kwargs": {"a(b)": 1, "x//y": 2, "long": {"n" * 300: 3}}}, "..": 4}
+    run = tracker.start_run(RunInfo("run", "study", config, tmp_path, ("lr=1e-3", "/")))
+    run.log(1, {"loss[0]": 1.0})
+    run.finish(0, {"value": 2.0})
+    tracker.close()
+    found = run_of(tmp_path, tmp_path)
+    long = f"env.kwargs.long.{'n' * 300}"[:250]
+    assert found.data.params == {"env.kwargs.a_b_": "1", "env_kwargs_x__y": "2", long: "3", "__": "4"}
+    assert found.data.metrics == {"loss_0_": 1.0, "final/value": 2.0}
+    assert {"lr_1e-3": "true", "_": "true"}.items() <= found.data.tags.items()
 
 
 def test_the_trials_of_a_study_stand_side_by_side(tuner: CommandLine) -> None:
