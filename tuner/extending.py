@@ -12,8 +12,9 @@ In the controller, each from one thread:
 
 `Executor` (group `executor`): decides where trials run. The study calls `reclaim` for each trial that an earlier
     controller has left, `start` where a slot is free, `wait` for events, `answer` for each report, and `close` at the
-    end. A static method `check` with the arguments of the constructor refuses wrong ones before anything starts; it
-    may have a static method `count_seats`, which says how many trials there is room for.
+    end. It may have a static method `check` with the arguments of the constructor, which refuses wrong ones before
+    anything starts; a static method `count_seats`, which says how many trials there is room for; a method `warm_up`,
+    called early where starting takes seconds; and a constant `in_this_process`, True where trials share this process.
 `Cluster` (no group): all that an executor on other machines has to write. `tuner.executors.remote.RemoteExecutor`
     does the rest: it calls `new_seat` for each trial at a time, `ask`, `ready` and `answer` in turns, and `kill`.
     The `Seat` itself runs in the process that `new_seat` starts.

@@ -68,7 +68,7 @@ def texts_of(
     chosen: Mapping[str, str], config_dir: str | Path | None, config_name: str
 ) -> tuple[dict[str, Comments], dict[str, str]]:
     """By group, the comments of its choice; and all their texts by path, with those of the primary config."""
-    folders = [*([Path(config_dir)] if config_dir else []), conf_folder(), *installed_folders()]
+    folders = [*([Path(config_dir)] if config_dir else []), conf_folder(), *installed_folders(conf_folder())]
     about = {group: comments_of(folders, group, choice) for group, choice in chosen.items()}
     texts = dict(comments_of(folders, "", config_name).texts)
     for comments in about.values():

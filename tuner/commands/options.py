@@ -16,7 +16,7 @@ from note_rl.settings.settings_table import ALL
 from note_rl.support.setting_fields import Field
 from tuner.commands.help_page import NAMES, chosen_in, settings_in, texts_of
 from tuner.commands.preflight import compose_or_explain
-from tuner.config.composition import config_loader
+from tuner.config.composition import conf_folder, config_loader
 from tuner.config.installed_groups import installed_groups
 from tuner.config.overrides import to_hydra
 from tuner.config.paths import targets_in
@@ -91,13 +91,14 @@ def show(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | 
     chosen = chosen_in(compose_or_explain(loader, "options", overrides))
     resolved = resolve(config)
     found = options_of(resolved, texts_of(chosen, config_dir, "options")[1])
+    installed = installed_groups(conf_folder())
     if config.json:
         told = {"agent": chosen["agent"], "choices": chosen, "options": [asdict(one) for one in found]}
-        told["installed"] = {one.package: one.choices() for one in installed_groups()}
+        told["installed"] = {one.package: list(one.choices) for one in installed}
         sys.stdout.write(json.dumps(told, indent=2) + "\n")
         return 0
     rows = [row for one in found for row in _rows(one)]
-    rows += [(choice, f"of the package {one.package}") for one in installed_groups() for choice in one.choices()]
+    rows += [(choice, f"of the package {one.package}") for one in installed for choice in one.choices]
     lines = in_columns([*_HEADS, *rows], NAMES, width_of(sys.stdout) or _PIPED)
     PlainConsole().print(Text("\n".join(lines)), soft_wrap=True)
     return 0

@@ -266,7 +266,7 @@ def config_loader(config_dir: str | Path | None = None) -> ConfigLoader:
         if not folder.is_dir():
             raise UserError(f"--config-dir {config_dir}: there is no such folder")
         search_path.prepend("command-line", f"file://{folder}", behind_all)
-    for installed in installed_groups():
+    for installed in installed_groups(conf_folder()):
         search_path.prepend(installed.package, f"file://{installed.folder}", behind_all)
     return ConfigLoader(search_path)
 

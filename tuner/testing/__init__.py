@@ -9,18 +9,28 @@ Inherit from one, say how the part is made, and run pytest:
             return MyTracker()
 
 The docstring of each test is the rule that it holds. The parts that come with `tuner` pass the same tests. Needs
-pytest.
+pytest, where the tests run: trials of executors under test import `tuner.testing.trial_programs` alone, on whichever
+machine, and with it neither pytest nor the contracts.
 """
 
-import pytest
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
-pytest.register_assert_rewrite(
-    *(f"tuner.testing.{kind}_contract" for kind in ("agent", "executor", "sampler", "tracker"))
-)
-
-from tuner.testing.agent_contract import AgentContract  # noqa: E402 - its assertions are rewritten by then
-from tuner.testing.executor_contract import ExecutorContract  # noqa: E402
-from tuner.testing.sampler_contract import SamplerContract  # noqa: E402
-from tuner.testing.tracker_contract import TrackerContract  # noqa: E402
+if TYPE_CHECKING:
+    from tuner.testing.agent_contract import AgentContract
+    from tuner.testing.executor_contract import ExecutorContract
+    from tuner.testing.sampler_contract import SamplerContract
+    from tuner.testing.tracker_contract import TrackerContract
 
 __all__ = ["AgentContract", "ExecutorContract", "SamplerContract", "TrackerContract"]
+
+_HOMES: Final = {name: f"tuner.testing.{name.removesuffix('Contract').lower()}_contract" for name in __all__}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tuner.testing' has no attribute {name!r}")
+    import pytest
+
+    pytest.register_assert_rewrite(*_HOMES.values())  # before the first of them is imported
+    return getattr(import_module(_HOMES[name]), name)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine, tuner
-from tuner.config.composition import compose, config_loader
+from tuner.config.composition import compose, conf_folder, config_loader
 from tuner.config.installed_groups import GROUP, installed_groups
 from tuner.config.trust import admit
 from tuner.errors import UserError
@@ -56,8 +56,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_nothing_of_the_package_is_imported_to_find_its_folder(site: Path) -> None:
     (site / "tuner_notes" / "__init__.py").write_text("raise AssertionError('imported')\n")
-    (found,) = [one for one in installed_groups() if one.package == "tuner-notes"]
-    assert (found.folder, found.choices()) == (site / "tuner_notes" / "conf", ["tracker=notes"])
+    (found,) = [one for one in installed_groups(conf_folder()) if one.package == "tuner-notes"]
+    assert (found.folder, found.choices) == (site / "tuner_notes" / "conf", ("tracker=notes",))
 
 
 def test_its_choice_is_used_like_any_other(site: Path, tuner: CommandLine) -> None:
@@ -91,6 +91,21 @@ def test_it_changes_no_choice_that_was_there(tmp_path: Path, site: Path) -> None
     assert compose(config_loader(), "train", ["env=own"]).env.id == "Theirs-v0"
 
 
+def test_a_file_of_a_name_that_is_taken_is_left_out_with_a_warning(
+    tmp_path: Path, site: Path, tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    more = {"tuner_more/conf/tracker/notes.yaml": FILE, "tuner_more/conf/env/cartpole.yaml": "id: Theirs-v0\n"}
+    install(tmp_path / "more", "tuner-zmore", "tuner_more.conf", {**more, "tuner_more/conf/env/own.yaml": "id: A-v0\n"})
+    monkeypatch.syspath_prepend(str(tmp_path / "more"))
+    told = json.loads(tuner("options", "dqn", "json=true").output)["installed"]
+    assert (told["tuner-notes"], told["tuner-zmore"]) == (["tracker=notes"], ["env=own"])
+    left_out = [message for message in caplog.messages if "is left out" in message]
+    assert [message.partition(":")[0] for message in left_out] == [
+        "the installed package tuner-zmore brings env=cartpole, which is a choice of tuner",
+        "the installed package tuner-zmore brings tracker=notes, which is a choice of tuner-notes",
+    ]
+
+
 def test_another_application_finds_its_executors(site: Path) -> None:
     from hydra_plugins.tuner_sweeper import ExecutorSource
 
@@ -115,12 +130,13 @@ def test_a_package_that_names_no_folder_is_left_out_with_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     values = {"tuner-gone": "tuner_gone.conf", "tuner-module": "tuner_module", "tuner-odd": "odd:thing"}
+    values["tuner-bare"] = "tuner_bare.conf"  # as a package whose build has left out all that is no Python
     for name, value in values.items():
-        install(tmp_path, name, value, {"tuner_module.py": ""})
+        install(tmp_path, name, value, {"tuner_module.py": "", "tuner_bare/conf/__init__.py": ""})
     monkeypatch.syspath_prepend(str(tmp_path))
     with caplog.at_level(logging.WARNING):
-        found = {one.package for one in installed_groups()}
-        installed_groups()
+        found = {one.package for one in installed_groups(conf_folder())}
+        installed_groups(conf_folder())
     assert not found & values.keys()
     assert sorted(message.split()[3] for message in caplog.messages) == sorted(values), "each once"
     assert compose(config_loader(), "train", []).env.id == "CartPole-v1"

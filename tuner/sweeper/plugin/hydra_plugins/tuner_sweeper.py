@@ -111,7 +111,7 @@ class ExecutorSource(ConfigSource):
         from tuner.config.composition import conf_folder
         from tuner.config.installed_groups import installed_folders
 
-        return [folder / _EXECUTOR for folder in (conf_folder(), *installed_folders())]
+        return [folder / _EXECUTOR for folder in (conf_folder(), *installed_folders(conf_folder()))]
 
 
 def _file_name(config_path: str) -> str:
