@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.tuner.executors import fake_slurm
 from tests.tuner.studies import ROOT
 from tuner.errors import UserError
 from tuner.executors.base import Executor, TrialEnded, TrialReported
@@ -100,6 +101,31 @@ def test_nothing_outlives_a_controller_that_is_killed(tmp_path: Path) -> None:
         assert len(started) >= 3, "the fork server and the trial"
         controller.send_signal(signal.SIGKILL)
     assert psutil.wait_procs(started, timeout=PATIENCE_S)[1] == []
+
+
+def test_a_job_that_slurm_preempts_and_starts_again_is_not_listened_to(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its trial goes on in a new job, and the second life of the old one ends; that there is one seat stays true."""
+    programs = fake_slurm.install(tmp_path / "slurm")
+    queue = tmp_path / "slurm" / "jobs"
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("FAKE_SLURM", str(queue))
+    folder = tmp_path / "trial"
+    with SubmititExecutor(1, folder=str(place), address="127.0.0.1", slurm={"partition": "spot"}) as executor:
+        start(executor, folder, "go_on")
+        assert "#SBATCH --partition=spot" in (queue / "1" / "script").read_text()
+        fake_slurm.end_job(queue, "1")
+        again = fake_slurm.run_job(queue, "1")
+        executor.answer("screen/0", "continue")
+        (ended,) = executor.wait(PATIENCE_S)
+        assert isinstance(ended, TrialEnded)
+        assert ended.result.outcome is Outcome.LOST
+        start(executor, folder, "go_on")
+        assert (folder / "note.json").read_text() == "[[0.5, 100.0]]"
+        assert again.wait(PATIENCE_S) in (0, -signal.SIGTERM), "by itself, or since it was cancelled meanwhile"
+        (job,) = jobs(place.parent)
+        assert job.environ()["SLURM_JOB_ID"] == "2"
 
 
 def test_jobs_that_cannot_begin_end_the_study(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

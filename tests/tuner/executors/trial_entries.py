@@ -12,6 +12,7 @@ import time
 
 from omegaconf import OmegaConf
 
+from tuner.testing.trial_programs import complete as complete
 from tuner.trial import Outcome, TrialContext, TrialInterrupted, TrialResult, current_trial
 from tuner.trial.folder import write_result
 
@@ -29,14 +30,6 @@ def note(context: TrialContext, **values: object) -> None:
     aside = context.folder / "note.aside"  # whoever waits for the note reads it as soon as it is there
     aside.write_text(json.dumps(values))
     aside.rename(context.folder / "note.json")
-
-
-def complete(context: TrialContext) -> None:
-    context.built({**context.spec.config, "used": True})
-    context.log(3, {"loss": 0.5, "bad": float("nan")})
-    context.alive(0.5)
-    for step in (0.25, 0.5, 1.0):
-        context.report(step, 10 * step)
 
 
 def report_elsewhere(context: TrialContext) -> None:
