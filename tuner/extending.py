@@ -15,9 +15,10 @@ In the controller, each from one thread:
     end. It may have a static method `check` with the arguments of the constructor, which refuses wrong ones before
     anything starts; a static method `count_seats`, which says how many trials there is room for; a method `warm_up`,
     called early where starting takes seconds; and a constant `in_this_process`, True where trials share this process.
-`Cluster` (no group): all that an executor on other machines has to write. `tuner.executors.remote.RemoteExecutor`
-    does the rest: it calls `new_seat` for each trial at a time, `ask`, `ready` and `answer` in turns, and `kill`.
-    The `Seat` itself runs in the process that `new_seat` starts.
+`Cluster` (no group): all that an executor on other machines has to write. `RemoteExecutor`, its base class, does the
+    rest: it calls `new_seat` for each trial at a time, `ask`, `ready` and `answer` in turns, `shortage` where seats
+    find no room, `kill`, and `close` at the end. `answer` raises a `SeatLostError` or a `SeatUnreachableError` of a
+    seat that is gone or silent. The `Seat` itself, made of `SeatSettings`, runs in the process that `new_seat` starts.
 `Tracker`, `RunTracker`, `RunInfo`, `PartOfRun`, `Table` (group `tracker`): show what runs measure. `start_run` is
     called for each run and for the study, `log` about once a second for each run, `finish` at its end, `close` at the
     end of the command. A tracker that raises an exception is disabled. Slow work belongs in a thread of its own.
@@ -75,7 +76,9 @@ if TYPE_CHECKING:
     from note_rl.settings.signals import register
     from note_rl.training.callbacks import Callback
     from tuner.executors.base import Event, Executor, Seats, TrialFunction
-    from tuner.executors.remote.cluster import Cluster
+    from tuner.executors.remote.cluster import Cluster, SeatLostError, SeatUnreachableError
+    from tuner.executors.remote.exchange import SeatSettings
+    from tuner.executors.remote.remote_executor import RemoteExecutor
     from tuner.executors.remote.seat import Seat
     from tuner.runs.build import TrainableAgent
     from tuner.runs.progress_bar import Progress
@@ -97,10 +100,14 @@ __all__ = [
     "Policy",
     "Progress",
     "RL_pytorch",
+    "RemoteExecutor",
     "RunInfo",
     "RunTracker",
     "Schedule",
     "Seat",
+    "SeatLostError",
+    "SeatSettings",
+    "SeatUnreachableError",
     "Seats",
     "Signal",
     "Table",
@@ -127,7 +134,9 @@ _HOMES: Final = {
     "optuna.pruners": ("BasePruner",),
     "optuna.samplers": ("BaseSampler",),
     "tuner.executors.base": ("Event", "Executor", "Seats", "TrialFunction"),
-    "tuner.executors.remote.cluster": ("Cluster",),
+    "tuner.executors.remote.cluster": ("Cluster", "SeatLostError", "SeatUnreachableError"),
+    "tuner.executors.remote.exchange": ("SeatSettings",),
+    "tuner.executors.remote.remote_executor": ("RemoteExecutor",),
     "tuner.executors.remote.seat": ("Seat",),
     "tuner.runs.build": ("TrainableAgent",),
     "tuner.runs.progress_bar": ("Progress",),

@@ -55,6 +55,7 @@ class FakeCluster:
     def __init__(self, *seats: FakeSeat) -> None:
         self.seats = list(seats)
         self.made: list[FakeSeat] = []
+        self.is_closed = False
 
     def new_seat(self) -> FakeSeat:
         seat = self.seats.pop(0) if self.seats else FakeSeat([], {}, is_placed=False)
@@ -85,7 +86,7 @@ class FakeCluster:
         return f"{num_seats} CPU" if of_free else ""
 
     def close(self) -> None:
-        pass
+        self.is_closed = True
 
 
 def seat(*answers: Answer) -> FakeSeat:
@@ -105,6 +106,24 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Make:
         return RayExecutor(**settings), cluster
 
     return make
+
+
+class FullCluster(FakeCluster):
+    """Takes one seat and refuses the next one."""
+
+    def new_seat(self) -> FakeSeat:
+        if self.made:
+            raise UserError("the queue takes no more")
+        return super().new_seat()
+
+
+def test_a_cluster_that_refuses_a_seat_is_left(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(seat())
+    cluster = FullCluster(seat())
+    monkeypatch.setattr(module, "RayCluster", lambda *arguments: cluster)
+    with pytest.raises(UserError, match="the queue takes no more"):
+        RayExecutor(parallel=2)
+    assert cluster.is_closed
 
 
 ENDED = Happened([TrialEnded(KEY, TrialResult(Outcome.COMPLETE))])

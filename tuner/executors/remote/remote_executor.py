@@ -81,7 +81,11 @@ class RemoteExecutor(ClosedAtExit):
         lease_s = self._lease_s or None
         settings = SeatSettings(preload, isolation, self.limits, threads, self._shared, max_transfer_mb, lease_s)
         self._cluster = connect(settings)
-        self._places = [Place(RemoteSeat(self._cluster)) for _ in range(parallel)]
+        try:
+            self._places = [Place(RemoteSeat(self._cluster)) for _ in range(parallel)]
+        except BaseException:  # the first seats may be there
+            self._cluster.close()
+            raise
         self._events: deque[Event] = deque()
         self._losses: list[tuple[float, TrialEnded]] = []  # and when they may be reported
         self._num_lost: Counter[str] = Counter()
