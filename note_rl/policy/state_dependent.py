@@ -115,8 +115,9 @@ class GSDEPolicy(_StateDependent):
     clipped to the action space.
 
     Args:
-        hold: Steps of an environment that a noise matrix lasts for; it may reach from one episode into the next. The
-            length of a rollout stands for a matrix per rollout.
+        hold: Steps of an environment that a noise matrix lasts for; it may reach from one episode into the next, and
+            from one rollout into the next one, with deviations as they are then. The length of a rollout stands for a
+            matrix per rollout.
     """
 
     def __init__(self, hold: int = 8) -> None:
