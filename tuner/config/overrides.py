@@ -8,6 +8,10 @@ from hydra.core.override_parser.types import Quote, QuotedString
 
 _RESERVED = frozenset({"null", "true", "false", "nan", "inf"})
 _FOR_OTHERS = ("agent.command", "agent.pattern", "agent.resume_flag")
+_COUNTS = ("training.total_steps", "study.max_env_steps")
+UNITS = {"M": 1_000_000, "k": 1_000}
+"""What may stand behind a number of steps."""
+_SHORT = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)([kM])(?![\w.])")
 _PLAIN = re.compile(r"[A-Za-z][\w-]*(\.[A-Za-z][\w-]*)*", re.ASCII)
 
 
@@ -30,8 +34,21 @@ def to_hydra(value: Any) -> str:
 
 
 def quoted_texts(overrides: Sequence[str]) -> list[str]:
-    """What was typed; a setting that is a text for another program, with any characters in it, in Hydra's quotes."""
-    return [_quoted(override) for override in overrides]
+    """What was typed; a setting that is a text for another program, with any characters in it, in Hydra's quotes.
+
+    Numbers of environment steps may be short, 30k or 1.5M, and are written in full.
+    """
+    return [_counted(_quoted(override)) for override in overrides]
+
+
+def in_full(text: str) -> str:
+    """A text with numbers such as 30k and 1.5M in full: 30000, 1500000."""
+    return _SHORT.sub(lambda found: f"{float(found[1]) * UNITS[found[2]]:.15g}", text)
+
+
+def _counted(override: str) -> str:
+    key, _, value = override.partition("=")
+    return f"{key}={in_full(value)}" if key.lstrip("+") in _COUNTS else override
 
 
 def _quoted(override: str) -> str:

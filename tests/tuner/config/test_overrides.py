@@ -7,6 +7,21 @@ from tuner.config.overrides import quoted_texts
 
 
 @pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("training.total_steps=30k", "training.total_steps=30000"),
+        ("training.total_steps=1.5M", "training.total_steps=1500000"),
+        ("training.total_steps=5k,0.25k", "training.total_steps=5000,250"),
+        ("study.max_env_steps=2M", "study.max_env_steps=2000000"),
+        ("training.total_steps=30kk", "training.total_steps=30kk"),
+        ("study.name=30k", "study.name=30k"),
+    ],
+)
+def test_numbers_of_steps_may_be_short(typed: str, meant: str) -> None:
+    assert quoted_texts([typed]) == [meant]
+
+
+@pytest.mark.parametrize(
     "value",
     [
         "python x.py --lr {lr} --seed {seed}",
