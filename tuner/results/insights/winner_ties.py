@@ -1,5 +1,6 @@
 """Which trials do not differ significantly from the winner, seeds being as noisy as they are."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +35,7 @@ class Noise:
     @property
     def factor(self) -> float:
         """How many deviations the limit is below the mean of these runs."""
-        return NOISE_FACTOR * (1 + 1 / self.num_runs) ** 0.5
+        return NOISE_FACTOR * math.sqrt(1 + 1 / self.num_runs)
 
     @property
     def mean(self) -> float:
