@@ -15,7 +15,7 @@ process, and 1 - |target - cost|, both scaled to 0 to 1. The cost of a run is kn
 each time, from 16 % to 100 % of the cost axis, times 1.1. Every run has a seed of its own; no run is repeated. The
 best observed score within each budget is what it promises.
 
-A true score is the mean over all that a configuration may score in so many steps. Printed are, with 95 % intervals over
+A true score is the mean over all that a configuration may score in these steps. Printed are, with 95 % intervals over
 repetitions: the hypervolume of what is advised, that is the mean over the three budgets of the best true score that was
 advised for no more steps, from 0 (the mean of random configurations with that many steps) to 1 (the best of 1,000 of
 them); how far the promised scores are off, without sign; and how many of the intervals of the promised scores hold the
@@ -73,7 +73,7 @@ class Prefixes:
         self.total_steps = landscape.definition.total_steps
 
     def scores(self, point: Point, points: int) -> list[float]:
-        """All that a configuration may score in so many evaluations, equally likely."""
+        """All that a configuration may score in its first evaluations, equally likely."""
         curves = self.landscape.distribution(point)[:, :points].tolist()
         return [Mixed()(with_steps(curve)) for curve in curves]
 
@@ -82,7 +82,7 @@ class Prefixes:
         return float(np.mean(self.scores(point, points)))
 
     def steps(self, points: int) -> int:
-        """Of a run of so many evaluations."""
+        """Of a run with this number of evaluations."""
         return self.total_steps * points // self.num_points
 
     @cached_property
@@ -213,7 +213,7 @@ class Protein:
         self._bag: list[float] = []
 
     def run(self, budget: float) -> Found:
-        """Searches with so many environment steps."""
+        """Searches with this number of environment steps."""
         places: list[Array] = []
         scores: list[float] = []
         spent, number = 0.0, 0

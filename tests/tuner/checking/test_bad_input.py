@@ -230,7 +230,7 @@ TUNE = {
         ["+space.agent.tau={low: null, high: 1}"],
         "space.agent.tau.low=null must be a finite number",
     ),
-    "an unknown metric": (["study.metric=foo"], "seconds behind another one only: study.metric=[mixed,seconds]"),
+    "an unknown metric": (["study.metric=foo"], "seconds only after another objective: study.metric=[mixed,seconds]"),
     "no race": (
         ["study.num_race=0"],
         "at least 2; study.num_race_seeds=0 for no race, study.num_race=null for as many",

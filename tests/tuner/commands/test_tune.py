@@ -34,9 +34,7 @@ def test_a_study_ends_with_a_verdict_and_ways_to_train_the_winner_again(tuner: C
     assert {path.name for path in Path("studies/mine").iterdir()} >= {"screen", "confirm", "test", "probe"}
     assert "nothing was left to run" not in answer.output
     finished = tune(tuner).output.splitlines()[-1]
-    assert finished.startswith(
-        "nothing was left to run, the study is finished; it goes on with a larger study.num_trials"
-    )
+    assert finished.startswith("nothing was left to run, the study is finished; to continue it, raise study.num_trials")
 
 
 def test_failed_trials_are_told_in_the_last_line(tuner: CommandLine) -> None:

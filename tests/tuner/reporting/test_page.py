@@ -233,7 +233,7 @@ def test_cost_and_worth_of_more_are_shown(page: Parsed) -> None:
     rows = render_page(full_study()).partition('id="cost-table"')[2].partition("</table>")[0]
     assert rows.count("<tr") == 1 + 3  # screen, confirm, test
     assert "4 min 14 s in all" in "".join(page.text)
-    assert "Going from 5 to 11 trials" in "".join(page.text)
+    assert "With 11 instead of 5 trials" in "".join(page.text)
     assert page.figures()["expected-figure"]["data"][0]["x"] == list(range(1, 12))
 
 

@@ -101,7 +101,7 @@ def test_two_that_only_help_together_are_not_taken_for_idle() -> None:
     assert gained[2].gain.iqm == pytest.approx(50.0, abs=2.0)
     first = steps_of(found)[1]
     said = " ".join(sentences(found))
-    assert f"{first} 0 -> 1 brought nothing clear when it was changed" in said
+    assert f"{first} 0 -> 1 had no clear effect when it was changed" in said
     assert "leave it at its default" not in said
 
 
@@ -141,7 +141,7 @@ def test_what_seeds_cannot_tell_is_not_called_no_difference() -> None:
     said = " ".join(sentences(found))
     assert "no difference" not in said
     assert "Not clear on 8 seeds: " in said
-    assert "num_seeds=16 would tell more" in said
+    assert "Type num_seeds=16 for a clearer result" in said
 
 
 def test_without_a_gain_there_is_nothing_to_share_and_nothing_more_is_run() -> None:

@@ -333,6 +333,6 @@ def test_the_plan_says_how_many_runs_are_shared_out(tuner: CommandLine) -> None:
     answer = tuner("tune", "agent=synthetic", "executor=inline", "study.decision=model", "plan=true")
     assert answer.status == 0, answer.errors
     said = " ".join(answer.output.split())
-    assert "runs on fresh seeds, each of the configuration that the choice needs to know better" in said
+    assert "runs on fresh seeds, each of a configuration that a model selects to make the choice more certain" in said
     assert "confirm 10 runs" in said
     assert "race" not in said.partition("confirm")[0].partition("screen")[2]
