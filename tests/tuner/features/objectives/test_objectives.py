@@ -188,8 +188,8 @@ def test_a_spread_over_a_wider_front_is_not_called_the_front() -> None:
     found = verdict(summary)
     assert found.sentence.startswith(
         "5 of 6 complete trials were unbeaten in score (higher is better) and seconds (lower is better) in screening; "
-        "3 of them, spread over the front, were confirmed; on test seeds 2 are unbeaten: trial 5 with score 50, seconds "
-        "15"
+        "3 of them, spread over the front, were confirmed; on test seeds 2 are unbeaten: trial 5 with score 50, "
+        "seconds 15"
     )
     assert "trial 1" not in found.sentence
     assert "On these seeds trial 1 turned out to be beaten after all." in found.details
