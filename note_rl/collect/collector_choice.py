@@ -49,7 +49,7 @@ def same_environments(former: Settings, new: Settings) -> bool:
 
 
 def _who(settings: Settings) -> WorkerSettings | None:
-    """Who steps them, whatever is done at the same time."""
+    """The settings of their workers, but for whether gradient steps run at the same time."""
     return None if settings.workers is None else replace(settings.workers, overlapping=False)
 
 

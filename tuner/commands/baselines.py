@@ -74,7 +74,9 @@ class KnownConfigs:
             elif name == _PUBLISHED:
                 found |= {} if function else dict(self._published())
             elif function:
-                raise UserError(f"study.baselines={name}: a function is tuned, and no experiment is of one")
+                raise UserError(
+                    f"study.baselines={name} is an experiment, and experiments are for agents, not for functions: leave it out"
+                )
             else:
                 found[name] = self._baseline(name)
         same = {name for name, config in found.items() if judged_part(config) == judged_part(self._default)}

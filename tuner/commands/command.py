@@ -96,7 +96,7 @@ class Command:
     typed: Callable[[Sequence[str]], Sequence[str]] = list
 
     def meant(self, overrides: Sequence[str]) -> list[str]:
-        """What was typed, with what is short for something else as that."""
+        """What was typed, with short forms written in full."""
         from tuner.config.overrides import quoted_texts
 
         overrides = quoted_texts(self.typed(overrides))

@@ -54,7 +54,7 @@ class Run:
         curve: What it has reported: step -> value.
         rungs: Rungs whose scores are in the registry.
         attempts: Earlier ends of its process: crashes and stops.
-        complaint: What is wrong with it although its process does not know.
+        complaint: What is wrong with its result, found by the controller; empty: nothing.
         host: The other machine that it runs on, or ran on last; empty on this one.
         environment: Which one it is in, of a part of a run.
         times: Step -> seconds of training until then, where they are known.
@@ -99,7 +99,7 @@ class Run:
 
     @property
     def last_attempt(self) -> Outcome | None:
-        """How its process ended the last time that the run did not end with it."""
+        """How its last process ended, if the run goes on in another one."""
         return Outcome(self.attempts[-1]["outcome"]) if self.attempts else None
 
     @property

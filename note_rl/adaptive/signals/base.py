@@ -60,7 +60,7 @@ class RunningSignal(Protocol):
 
     Attributes:
         signal: Which.
-        target: What is wished of it.
+        target: The value that adaptation aims at.
     """
 
     signal: "Signal"

@@ -147,7 +147,7 @@ class GradientSteps:
         return self._clipped(averaged(evaluated, self.peers)) if self.peers.size > 1 else evaluated, done
 
     def spoiled(self) -> bool:
-        """Never tells: parameters that a gradient alone has spoiled show in the next loss."""
+        """Always false: parameters that a gradient alone has made infinite show in the next loss."""
         return False
 
     def minimise(self, loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer) -> Tensor:
