@@ -75,7 +75,7 @@ class KnownConfigs:
                 found |= {} if function else dict(self._published())
             elif function:
                 raise UserError(
-                    f"study.baselines={name} is an experiment, and experiments are for agents, not for functions: leave it out"
+                    f"study.baselines={name} is an experiment, and experiments are not for functions: leave it out"
                 )
             else:
                 found[name] = self._baseline(name)

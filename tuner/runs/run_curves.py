@@ -99,7 +99,8 @@ def _measured(folder: Path, config: Mapping[str, Any], metric: str) -> tuple[lis
         total = config.get("training", {}).get("total_steps")
         if not isinstance(total, int | float):
             raise UserError(
-                f"{folder} has no training.total_steps, so the steps of its reports are unknown: name a metric, such as metric=train"
+                f"{folder} has no training.total_steps, so the steps of its reports are unknown: name a metric, "
+                "such as metric=train"
             )
         reports = [(step, value) for step, value in read_reports(folder) if math.isfinite(step)]
         return [round(step * total) for step, _ in reports], [value for _, value in reports]
