@@ -7,11 +7,12 @@ import numpy as np
 import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.samplers import RandomSampler, TPESampler
+from optuna.samplers import BruteForceSampler, RandomSampler, TPESampler
+from optuna.trial import TrialState
 
 from tests.tuner.command_line import CommandLine
 from tuner.errors import UserError
-from tuner.study.sampling.sampler_factory import SeededByTrial, make_sampler
+from tuner.study.sampling.sampler_factory import SeededByTrial, grid, make_sampler
 from tuner.study.space.drawn_points import DEVIATION, near
 from tuner.study.space.space import Space
 
@@ -35,6 +36,24 @@ def test_a_prior_is_kept_as_the_point_that_is_drawn() -> None:
     assert there["agent"] == {"rate": 1e-2, "kind": "b", "size": 64}
     assert there["buffer"]["steps"] == 8
     assert Space.from_config({"agent": {"size": TREE["agent"]["size"]}}, CONFIG).with_priors(CONFIG) is None
+
+
+def test_a_share_of_what_has_a_prior_too_is_the_typed_value() -> None:
+    tree = {
+        "buffer": {"steps": TREE["buffer"]["steps"], "freq": {"low": 8, "high": 64, "prior": 32}},
+    }
+    space = Space.from_config(tree, CONFIG)
+    assert {one.path: one.prior for one in space.parameters} == {"buffer.steps": 0.25, "buffer.freq": 32}
+    there = space.with_priors(CONFIG)
+    assert there is not None
+    assert there["buffer"] == {"steps": 8, "freq": 32}
+
+
+def test_samplers_that_try_every_point_have_no_use_for_priors() -> None:
+    space = Space.from_config({"agent": {"kind": TREE["agent"]["kind"]}}, CONFIG)
+    for sampler in (grid, BruteForceSampler):
+        with pytest.raises(UserError, match="tries every point"):
+            make_sampler(sampler, 0, 0, space)
 
 
 def test_a_study_with_another_prior_is_another_study() -> None:
@@ -94,14 +113,19 @@ def test_every_second_of_the_first_trials_is_drawn_near_it() -> None:
         assert np.std(free) == pytest.approx(4 / math.sqrt(12), rel=0.15)
 
 
-def test_a_wrong_prior_is_left_behind() -> None:
-    """The first trial, at the prior, is the worst so far: from the fourth on, draws are free."""
+@pytest.mark.parametrize("end", [TrialState.COMPLETE, TrialState.FAIL, TrialState.PRUNED])
+def test_a_wrong_prior_is_left_behind(end: TrialState) -> None:
+    """The first trial, at the prior, is the worst so far or has failed: from the fourth on, draws are free."""
     drawn = []
     for seed in range(60):
         study = optuna.create_study(sampler=make_sampler(RandomSampler, seed, 0, SPACE), direction="maximize")
         for number in range(10):
             trial = study.ask(SPACE.distributions())
-            study.tell(trial, 0.0 if number == 0 else 1.0)
+            if number == 0:
+                trial.report(0.0, 1)
+                study.tell(trial, 0.0 if end is TrialState.COMPLETE else None, state=end)
+            else:
+                study.tell(trial, 1.0)
         drawn += [math.log10(one.params["agent.rate"]) for one in study.trials[4::2]]
     assert np.mean(drawn) == pytest.approx(-3.0, abs=0.25)
     assert np.std(drawn) == pytest.approx(4 / math.sqrt(12), rel=0.15)

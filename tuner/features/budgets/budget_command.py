@@ -11,9 +11,11 @@ from omegaconf import DictConfig
 from rich.markup import escape
 from rich.text import Text
 
+from tuner.checking.hydra_messages import parse_overrides
 from tuner.commands import tune as one_study
 from tuner.commands.study_from_config import define
 from tuner.commands.study_plan import make_plan
+from tuner.errors import UserError
 from tuner.features.budgets.budget_page import budgets_csv, write_budgets_page
 from tuner.features.budgets.budget_points import BudgetPoint, advice, called, compared_budgets, point_of
 from tuner.features.budgets.budget_studies import BudgetStudies
@@ -21,7 +23,8 @@ from tuner.features.budgets.budget_table import BudgetTable
 from tuner.results.csv_text import csv_text
 from tuner.runs.config_checks import resolve
 from tuner.study import STOPPED, StudyStore, how_it_stopped
-from tuner.study.storage.open_storage import check_url, has_studies
+from tuner.study.storage.open_storage import IN_MEMORY, check_url, has_studies
+from tuner.study.storage.store import DEFINITION
 from tuner.support.console import PlainConsole
 from tuner.support.help_columns import width_of
 from tuner.support.interrupts import EXIT_INTERRUPTED
@@ -33,10 +36,15 @@ CSV_FILE: Final = "budgets.csv"
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
     """Refuses what one of the studies would refuse, before the first one begins."""
+    url = str(config.storage.url)
+    if url in IN_MEMORY:
+        raise UserError("study.budgets keeps several studies, and storage=memory keeps none: choose another storage")
+    swept = next((one.input_line for one in parse_overrides(overrides) if one.is_sweep_override()), None)
+    if swept is not None:
+        raise UserError(f"study.budgets makes several studies already: type a command for each value of {swept}")
     studies = BudgetStudies.of(config, overrides, config_dir)
-    begun = _begun(str(config.storage.url))
     for place in range(len(studies.steps)):
-        typed = studies.typed(place, from_earlier=studies.name_of(place) in begun)
+        typed = studies.typed(place, from_earlier=_began_with_earlier(studies, place, url) is True)
         one_study.check(studies.composed(typed), folder, typed, config_dir)
 
 
@@ -58,7 +66,8 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     studies = BudgetStudies.of(config, overrides, config_dir)
     points: list[BudgetPoint] = []
     for place, steps in enumerate(studies.steps):
-        typed = studies.typed(place)
+        from_earlier = _began_with_earlier(studies, place, str(config.storage.url)) is not False
+        typed = studies.typed(place, from_earlier=from_earlier)
         console.print(f"{steps:,} steps, study {studies.name_of(place)}", style="bold", highlight=False)
         try:
             result = one_study.tune(studies.composed(typed), typed, config_dir=config_dir, console=console)
@@ -76,13 +85,16 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     return 0
 
 
-def _begun(url: str) -> set[str]:
-    """The names of the studies that a storage holds."""
+def _began_with_earlier(studies: BudgetStudies, place: int, url: str) -> bool | None:
+    """Whether a study began with the best of the one before; None: it has not begun."""
     check_url(url)
     if not has_studies(url):
-        return set()
+        return None
     with StudyStore(url) as store:
-        return set(store.names())
+        begun = store.find(studies.name_of(place))
+        about = None if begun is None else begun.user_attrs.get(DEFINITION)
+    starts = () if about is None else about.get("warm_start", ())
+    return None if about is None else any(str(name).startswith(f"{studies.start_of(place)}/") for name in starts)
 
 
 def _options(config_dir: Path | None) -> tuple[str, ...]:

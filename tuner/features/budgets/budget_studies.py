@@ -69,6 +69,10 @@ class BudgetStudies:
         """The name of a study, by its place: `dqn-cartpole-torch-quick-10k`."""
         return f"{self.name}-{short_count(self.steps[place])}"
 
+    def start_of(self, place: int) -> str:
+        """What is typed for the best of the study before: `study:NAME-10k`."""
+        return f"{EARLIER_STUDY}{self.name_of(place - 1)}"
+
     def typed(self, place: int, *, from_earlier: bool = True) -> list[str]:
         """What would be typed for one of the studies alone. Time and steps in all are shared out evenly.
 
@@ -81,7 +85,7 @@ class BudgetStudies:
             bounds.append(f"study.budget={self.settings.budget_s / len(self.steps):.1f}s")
         if self.settings.max_env_steps is not None:
             bounds.append(f"study.max_env_steps={self.settings.max_env_steps // len(self.steps)}")
-        earlier = [f"{EARLIER_STUDY}{self.name_of(place - 1)}"] if place and from_earlier else []
+        earlier = [self.start_of(place)] if place and from_earlier else []
         starts = [*(self.starts if not place else ()), *earlier]
         return [
             *self.overrides,

@@ -6,10 +6,12 @@ safetensors. What the settings name is built only when the run is used, by the r
 
 import hashlib
 import json
+import lzma
 import os
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -25,6 +27,8 @@ FILES: Final = (CONFIG_FILE, CHECKPOINT_FILE, RESULT_FILE)
 _NEEDED: Final = (CONFIG_FILE, CHECKPOINT_FILE)
 _MOST_BYTES: Final = {CONFIG_FILE: 10_000_000, RESULT_FILE: 10_000_000, DIGESTS_FILE: 100_000}
 _MOST_WEIGHTS: Final = 20_000_000_000
+_OF_DAMAGE: Final = (EOFError, NotImplementedError, RuntimeError, ValueError, zlib.error, lzma.LZMAError)
+"""What reading an archive raises that somebody has changed; encrypted entries are a RuntimeError."""
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 """The date of all files in it, so that the same agent makes the same archive."""
 
@@ -72,7 +76,7 @@ def unpack(source: Path, folder: Path) -> None:
             with zipfile.ZipFile(source) as archive:
                 _unpack_into(made, archive, source)
             made.replace(folder)
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, *_OF_DAMAGE) as error:
         raise UserError(f"{source} is damaged, or no archive of tuner push: {error}") from error
     except OSError as error:
         raise UserError(f"{source} cannot be unpacked into {folder}: {error.strerror or error}") from error

@@ -3,12 +3,14 @@
 import os
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import yaml
 from omegaconf import DictConfig
 from rich.markup import escape
 
+from note_rl.errors import NoteRLError
 from note_rl.support.formats import marked
 from note_rl.support.threads import thread_variables
 from tuner.commands.study_loading import load, place_of, study_at, with_policy
@@ -16,7 +18,7 @@ from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
 from tuner.features.sharing.agent_archive import RESULT_FILE, pack
 from tuner.runs import run_folders as runs
-from tuner.runs.config_checks import resolve
+from tuner.runs.config_checks import checked_run, resolve
 from tuner.runs.trained_agents import folder_of, load_run, weights_of
 from tuner.support.console import PlainConsole
 from tuner.trial.folder import CHECKPOINT_FILE
@@ -32,6 +34,8 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
         raise UserError(f"name a run or a study: tuner push RUN, such as {runs.newest() or 'runs/NAME'}")
     if config.file is not None and Path(config.file).suffix != _SUFFIX:
         raise UserError(f"file={config.file} must end in {_SUFFIX}")
+    if os.path.lexists(target := _target(config)):
+        raise UserError(f"{target} is there already: name another with file=..., or move it away")
     trust = trusted_modules(resolve(config).get("trust"))
     place = place_of(config.run, trust, config.environment)
     with_policy(place, trust)
@@ -45,7 +49,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         os.environ.setdefault(name, value)  # as in training
     trust = trusted_modules(resolve(config).get("trust"))
     place = place_of(config.run, trust, config.environment)
-    target = Path(config.file or f"{_name_of(config.run)}{_SUFFIX}")
+    target = _target(config)
     trained = load_run(place, trust, config.weights)
     with tempfile.TemporaryDirectory() as made:
         trained.agent.save(Path(made) / CHECKPOINT_FILE, save_data=False)
@@ -60,6 +64,10 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     return 0
 
 
+def _target(config: DictConfig) -> Path:
+    return Path(config.file or f"{_name_of(config.run)}{_SUFFIX}")
+
+
 def _name_of(word: str) -> str:
     path = Path(word)
     return path.parent.name if path.is_file() else path.resolve().name
@@ -67,7 +75,14 @@ def _name_of(word: str) -> str:
 
 def _shared(config: JsonDict) -> JsonDict:
     """Without what is of this machine and its user: where runs are tracked, and files that it started from."""
-    return {**config, "tracker": {}, "init": None, "trust": None}
+    shared = {**config, "tracker": {}, "init": None, "trust": None}
+    if not config.get("buffer", {}).get("dataset"):
+        return shared
+    alone = {**shared, "buffer": {**config["buffer"], "dataset": None}}
+    with suppress(UserError, NoteRLError):  # agents that learn from a data set alone need its name
+        checked_run(alone)
+        return alone
+    return shared
 
 
 def _told(word: str, place: Path, trust: tuple[str, ...], num_env_steps: int) -> str:

@@ -99,7 +99,10 @@ def make_sampler(factory: SamplerFactory, study_seed: int, num_trials: int, spac
     if not isinstance(sampler, BaseSampler):
         raise UserError(f"sampler builds {type(sampler).__name__}, which is no sampler of Optuna's: choose sampler=tpe")
     mend(sampler)
-    return SeededByTrial(sampler, study_seed, {} if space is None else _expected(space))
+    expected = {} if space is None else _expected(space)
+    if expected and isinstance(sampler, GridSampler | BruteForceSampler):
+        raise UserError(f"{type(sampler).__name__} tries every point, so a prior changes nothing: leave prior out")
+    return SeededByTrial(sampler, study_seed, expected)
 
 
 def _expected(space: Space) -> dict[str, Scalar]:
@@ -193,12 +196,12 @@ class SeededByTrial(BaseSampler):
 
 def _is_borne_out(study: Study) -> bool:
     """Whether the first trial is in the better half so far, or that is not known yet."""
-    ended = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
+    ended = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL))
     first = next((one for one in ended if one.number == 0), None)
     others = [one.value for one in ended if one.number != 0 and one.state is TrialState.COMPLETE and one.values]
     if first is None or len(study.directions) > 1 or len(others) < _FEWEST_TO_COMPARE:
         return True
-    if first.state is TrialState.PRUNED or first.value is None:
+    if first.state is not TrialState.COMPLETE or first.value is None:
         return False
     sign = 1.0 if study.direction is StudyDirection.MAXIMIZE else -1.0
     return sign * first.value >= median(sign * value for value in others if value is not None)

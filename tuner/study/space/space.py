@@ -184,7 +184,8 @@ class Space:
                     f"{path} is both fixed on the command line and searched: drop {path}=... to search it, type "
                     f"++{path}=... if that is the default to compare with, or add ~space.{path} to keep it fixed"
                 )
-        parameters = tuple(_parse(path, leaves[path], config) for path in sorted(leaves))
+        there = _with_typed_priors(config, leaves)
+        parameters = tuple(_parse(path, leaves[path], config, there) for path in sorted(leaves))
         check_conditions(parameters)
         derived = {parameter.path for parameter in parameters if parameter.rests_on}
         for parameter in parameters:
@@ -307,20 +308,27 @@ def _apart(before: JsonDict, now: JsonDict) -> str:
     return f"{was}, and is now over {is_now}"
 
 
-def _parse(path: str, leaf: dict[str, object], config: JsonDict) -> Parameter:
+def _with_typed_priors(config: JsonDict, leaves: Mapping[str, dict[str, object]]) -> JsonDict:
+    """The config with all values that are expected to be good, as they are typed."""
+    there = copy.deepcopy(config)
+    for path, leaf in leaves.items():
+        if leaf.get("prior") is not None:
+            set_path(there, path, leaf["prior"])
+    return there
+
+
+def _parse(path: str, leaf: dict[str, object], config: JsonDict, there: JsonDict) -> Parameter:
     of, at_most = (_paths_named(path, leaf, key, config) for key in ("of", "at_most"))
     if of and at_most:
         raise UserError(f"space.{path} has both of and at_most: a share is at most 1 already, leave at_most out")
     current = 1.0 if of else get_path(config, path)
     coordinate = parse_coordinate(path, leaf, current)
     found = Parameter(path, coordinate, of, at_most, parse_when(path, leaf.get("when")))
-    return replace(found, prior=_prior(found, leaf["prior"], config)) if leaf.get("prior") is not None else found
+    return replace(found, prior=_prior(found, leaf["prior"], there)) if leaf.get("prior") is not None else found
 
 
-def _prior(parameter: Parameter, value: object, config: JsonDict) -> Scalar:
-    """The point of the coordinate at a value that is expected to be good."""
-    there = copy.deepcopy(config)
-    set_path(there, parameter.path, value)
+def _prior(parameter: Parameter, value: object, there: JsonDict) -> Scalar:
+    """The point of the coordinate at a value that is expected to be good; what it follows has its own such value."""
     try:
         return parameter.drawn(there)
     except (ValueError, TypeError) as error:

@@ -142,6 +142,17 @@ def test_a_study_for_each_budget(tuner: CommandLine) -> None:
     assert len(api.load("s-300", storage="journal:///studies.journal").summary.runs) == len(longer.summary.runs)
 
 
+def test_a_budget_may_be_added(tuner: CommandLine) -> None:
+    """Also a smaller one: the study that is there has begun without it."""
+    words = ("tune", "agent=dqn", *SMALL, *SMALL_STUDY, "study.name=s")
+    words = tuple(word for word in words if not word.startswith("training.total_steps="))
+    assert tuner(*words, "study.budgets=[300,400]").status == 0
+    answer = tuner(*words, "study.budgets=[200,300,400]")
+    assert answer.status == 0, answer
+    starts = [api.load(f"s-{steps}", storage="journal:///studies.journal").summary.starts for steps in (300, 400)]
+    assert [set(one.values()) for one in starts] == [set(), {"study:s-300/1", "study:s-300/2"}]
+
+
 def test_time_is_shared_out(tuner: CommandLine) -> None:
     answer = tuner(
         *("tune", "agent=dqn", "study.budgets=[20k,10k]", "study.budget=30min", "study.max_env_steps=4e6", "plan=true")
@@ -161,6 +172,8 @@ def test_time_is_shared_out(tuner: CommandLine) -> None:
         (("study=pbt", "study.budgets=[1k,2k]"), "has none: leave study=pbt out"),
         (("study.budgets=[1k,2k]", "study.as_begun=true"), "for one study"),
         (("study.budgets=[1k,2k]", "agent.gama=1"), "did you mean agent.gamma"),
+        (("study.budgets=[1k,2k]", "storage=memory"), "storage=memory keeps none"),
+        (("-m", "study.budgets=[1k,2k]", "seed=0,1"), "type a command for each value of seed=0,1"),
     ],
 )
 def test_refusals(tuner: CommandLine, words: Sequence[str], why: str) -> None:

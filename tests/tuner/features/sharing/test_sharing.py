@@ -53,6 +53,7 @@ def test_an_agent_acts_as_before(tuner: CommandLine, framework: str) -> None:
     np.testing.assert_array_equal(before, after)
     kept = yaml.safe_load((tuner.folder / "theirs" / "dqn" / "config.yaml").read_text())
     assert kept["tracker"] == {}
+    assert "mine.zip is there already" in tuner.refused("push", "runs/mine")
     sizes = [(tuner.folder / place / "checkpoint.safetensors").stat().st_size for place in ("runs/mine", "theirs/dqn")]
     assert sizes[1] < sizes[0]  # without the replay buffer
     assert tuner("play", "theirs/dqn", "num_episodes=1", "gif=null").status == 0
@@ -98,6 +99,14 @@ def test_other_archives_are_refused(packed: Path, changes: dict[str, str | None]
 
 def test_a_damaged_archive_and_one_that_is_too_large_are_refused(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = packed.parent / "theirs"
+    kept = packed.read_bytes()
+    place = kept.index(b"\x00config.yaml") if b"\x00config.yaml" in kept else kept.index(b"config.yaml")
+    changed = packed.with_name("changed.zip")
+    changed.write_bytes(
+        kept[: place + 16] + bytes(255 - one for one in kept[place + 16 : place + 40]) + kept[place + 40 :]
+    )
+    with pytest.raises(UserError, match=r"damaged|no archive"):
+        unpack(changed, folder)
     torn = packed.with_name("torn.zip")
     torn.write_bytes(packed.read_bytes()[:-40])
     with pytest.raises(UserError, match="damaged, or no archive"):
