@@ -108,8 +108,9 @@ def kill_all(tmp_path: Path, isolation: str, started: list[subprocess.Popen[byte
             victims.insert(0, child.pid)  # first, or it finds time to do its work
         else:
             (pids if is_warden else victims).append(child.pid)
-    for victim in victims:
-        os.kill(victim, signal.SIGKILL)
+    for deadly in (signal.SIGSTOP, signal.SIGKILL):  # stopped first: none can act on the death of another
+        for victim in victims:
+            os.kill(victim, deadly)
     process.wait()
     return pids
 

@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 from rich.markup import escape
 from rich.text import Text
 
+from tuner.checking.features import typed_again
 from tuner.checking.hydra_messages import parse_overrides
 from tuner.commands import tune as one_study
 from tuner.commands.study_from_config import define
@@ -72,7 +73,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         try:
             result = one_study.tune(studies.composed(typed), typed, config_dir=config_dir, console=console)
         except STOPPED as stop:
-            again = command_line(["tuner", "tune", *_options(config_dir), *overrides])
+            again = command_line(["tuner", "tune", *_options(config_dir), *typed_again(overrides)])
             console.print(f"{how_it_stopped(stop)}:\n  [bold]{escape(again)}[/bold]", highlight=False, soft_wrap=True)
             return EXIT_INTERRUPTED
         one_study.page_of(result)
@@ -80,7 +81,10 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         if (point := point_of(steps, result.summary)) is not None:
             points.append(point)
     _show(
-        compared_budgets(points), studies, command_line(["tuner", "tune", *_options(config_dir), *overrides]), console
+        compared_budgets(points),
+        studies,
+        command_line(["tuner", "tune", *_options(config_dir), *typed_again(overrides)]),
+        console,
     )
     return 0
 

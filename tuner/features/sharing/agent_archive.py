@@ -13,6 +13,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +26,7 @@ DIGESTS_FILE: Final = "digests.json"
 RESULT_FILE: Final = "result.md"
 FILES: Final = (CONFIG_FILE, CHECKPOINT_FILE, RESULT_FILE)
 _NEEDED: Final = (CONFIG_FILE, CHECKPOINT_FILE)
-_MOST_BYTES: Final = {CONFIG_FILE: 10_000_000, RESULT_FILE: 10_000_000, DIGESTS_FILE: 100_000}
+_MOST_BYTES: Final = {CONFIG_FILE: 10_000_000, RESULT_FILE: 100_000, DIGESTS_FILE: 100_000}
 _MOST_WEIGHTS: Final = 20_000_000_000
 _OF_DAMAGE: Final = (EOFError, NotImplementedError, RuntimeError, ValueError, zlib.error, lzma.LZMAError)
 """What reading an archive raises that somebody has changed; encrypted entries are a RuntimeError."""
@@ -48,16 +49,23 @@ def pack(folder: Path, target: Path) -> None:
     aside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(zipfile.ZipInfo(DIGESTS_FILE, _EPOCH), json.dumps(digests, indent=1) + "\n")
+            archive.writestr(_entry(DIGESTS_FILE), json.dumps(digests, indent=1) + "\n")
             for name in names:
-                of_archive = archive.open(zipfile.ZipInfo(name, _EPOCH), "w", force_zip64=True)
+                of_archive = archive.open(_entry(name), "w", force_zip64=True)
                 with of_archive as inside, (folder / name).open("rb") as file:
                     shutil.copyfileobj(file, inside)
         aside.replace(target)
     except OSError as error:
         raise UserError(f"{target} cannot be written: {error.strerror}; name another file=...") from error
     finally:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):
+            aside.unlink()
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    found = zipfile.ZipInfo(name, _EPOCH)
+    found.compress_type = zipfile.ZIP_DEFLATED
+    return found
 
 
 def unpack(source: Path, folder: Path) -> None:

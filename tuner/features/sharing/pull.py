@@ -1,5 +1,6 @@
 """`tuner pull FILE`: the run that `tuner push` has packed, on this machine or another."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     if result.is_file():
         for line in result.read_text(encoding="utf-8", errors="replace").splitlines():
             console.print(escape(one_line(line, 2000)), highlight=False, soft_wrap=True)
-    console.print(f"watch it:\n  [bold]tuner play {escape(str(target))}[/bold]", soft_wrap=True)
+    console.print(f"watch it:\n  [bold]tuner play {escape(shlex.quote(str(target)))}[/bold]", soft_wrap=True)
     return 0
 
 

@@ -1,6 +1,7 @@
 """`tuner push RUN`: a trained agent as one file, with its settings and what is known of it."""
 
 import os
+import shlex
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -55,12 +56,14 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         trained.agent.save(Path(made) / CHECKPOINT_FILE, save_data=False)
         settings = yaml.safe_dump(marked(_shared(runs.read_config(folder_of(place), trust))), sort_keys=False)
         (Path(made) / runs.CONFIG_FILE).write_text(settings, encoding="utf-8")
-        (Path(made) / RESULT_FILE).write_text(_told(config.run, place, trust, trained.agent.num_env_steps))
+        (Path(made) / RESULT_FILE).write_text(
+            _told(config.run, place, trust, trained.agent.num_env_steps), encoding="utf-8"
+        )
         pack(Path(made), target)
     console = PlainConsole()
     size = target.stat().st_size / 1e6
     console.print(f"{escape(str(place))}: {escape(str(target))}, {size:.1f} MB, weights and settings", soft_wrap=True)
-    console.print(f"who gets it types:\n  [bold]tuner pull {escape(str(target))}[/bold]", soft_wrap=True)
+    console.print(f"who gets it types:\n  [bold]tuner pull {escape(shlex.quote(str(target)))}[/bold]", soft_wrap=True)
     return 0
 
 
@@ -70,7 +73,7 @@ def _target(config: DictConfig) -> Path:
 
 def _name_of(word: str) -> str:
     path = Path(word)
-    return path.parent.name if path.is_file() else path.resolve().name
+    return path.resolve().parent.name if path.is_file() else path.resolve().name
 
 
 def _shared(config: JsonDict) -> JsonDict:
