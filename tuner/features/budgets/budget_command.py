@@ -65,6 +65,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     del folder  # study.folder says where studies live
     console, config_dir = PlainConsole(), one_study.typed_config_dir()
     studies = BudgetStudies.of(config, overrides, config_dir)
+    again = command_line(["tuner", "tune", *_options(config_dir), *typed_again(overrides)])
     points: list[BudgetPoint] = []
     for place, steps in enumerate(studies.steps):
         from_earlier = _began_with_earlier(studies, place, str(config.storage.url)) is not False
@@ -73,19 +74,13 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         try:
             result = one_study.tune(studies.composed(typed), typed, config_dir=config_dir, console=console)
         except STOPPED as stop:
-            again = command_line(["tuner", "tune", *_options(config_dir), *typed_again(overrides)])
             console.print(f"{how_it_stopped(stop)}:\n  [bold]{escape(again)}[/bold]", highlight=False, soft_wrap=True)
             return EXIT_INTERRUPTED
         one_study.page_of(result)
         console.print(escape(result.verdict.sentence), highlight=False)
         if (point := point_of(steps, result.summary)) is not None:
             points.append(point)
-    _show(
-        compared_budgets(points),
-        studies,
-        command_line(["tuner", "tune", *_options(config_dir), *typed_again(overrides)]),
-        console,
-    )
+    _show(compared_budgets(points), studies, again, console)
     return 0
 
 
