@@ -161,6 +161,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         name, *others = arguments = [others[0], "--help", *others[1:]]  # tuner help train
     if _runs_own_code(name, arguments) and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # env.id=my_pkg:MyEnv-v0 finds my_pkg.py here, as `python` would
+    if name in _HELP and others:
+        return _refuse(f"there is no command {others[0]!r}{did_you_mean(others[0], COMMANDS)}")
     if name in ("", *_HELP):
         sys.stdout.write(_help_page(width_of(sys.stdout)))
         return 0
@@ -300,7 +302,7 @@ def _with_positional(command: Command, words: Sequence[str]) -> list[str]:
         return [listed, *(word for word in words if word not in bare)]
     if len(bare) > 1:
         raise UserError(f"takes one {command.positional}, got {' and '.join(bare)}; settings are written KEY=VALUE")
-    key = command.class_key if bare and "." in bare[0] and command.class_key else command.positional
+    key = (command.key_of(bare[0]) if bare and command.key_of else None) or command.positional
     return [f"{key}={_quoted(word)}" if word in bare else word for word in words]
 
 

@@ -80,6 +80,9 @@ def main() -> None:
     parser.add_argument("--studies", type=int, default=1, help="how many searches of each, with seeds 0, 1, ...")
     parser.add_argument("--folder", type=Path, default=Path("equal_time"))
     options = parser.parse_args()
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell's background jobs ignore it, and so would the zoo
     for name in options.tasks or TASKS:
         for seed in range(options.studies):
             compare(name, options.others, options.minutes, seed, options.folder.absolute())

@@ -145,6 +145,7 @@ class CompareValues(RunValues):
 class OptionsValues(RunValues):
     """Of `tuner options`."""
 
+    group: str | None = None
     json: bool = False
 
 

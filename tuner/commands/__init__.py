@@ -19,6 +19,19 @@ from tuner.features import parts
 
 __all__ = ["COMMANDS", "Command", "CommandModule"]
 
+
+def _class_key(word: str) -> str | None:
+    """`tuner check my_rl.Agent` names a class."""
+    return "agent._target_" if "." in word else None
+
+
+def _group_key(word: str) -> str | None:
+    """`tuner options sampler` names a group of choices."""
+    from tuner.config.composition import conf_folder  # Hydra's, which the help page does without
+
+    return "group" if word != "agent" and word.isidentifier() and (conf_folder() / word).is_dir() else None
+
+
 COMMANDS = {
     command.name: command
     for command in (
@@ -48,7 +61,7 @@ COMMANDS = {
             "train an agent on tasks that test its parts",
             "check",
             positional="agent",
-            class_key="agent._target_",
+            key_of=_class_key,
             own_code=True,
             usage="[AGENT] [...]",
         ),
@@ -97,11 +110,12 @@ COMMANDS = {
         ),
         Command(
             "options",
-            "the settings of an agent",
+            "the settings of an agent or of a group",
             "options",
             only_shows=True,
             positional="agent",
-            usage="[AGENT] [...]",
+            key_of=_group_key,
+            usage="[AGENT|GROUP] [...]",
         ),
         Command(
             "guide",

@@ -64,7 +64,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     difference, *ends = format_alike((found.difference, low, high))
     interval = f", 95 % interval {ends[0]} to {ends[1]}"
     if len(found.adaptive) < MIN_SCORES_FOR_INTERVAL:
-        difference, interval = format_number(found.difference, 3), ""
+        difference, interval = format_number(found.difference), ""
     console.print(
         f"difference of interquartile means [bold]{difference}[/bold]{interval}: {verdict}",
         highlight=False,

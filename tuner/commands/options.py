@@ -1,4 +1,4 @@
-"""`tuner options AGENT`: the settings of an agent, with default, range and how it is searched."""
+"""`tuner options AGENT`: the settings of an agent, with default, range and how it is searched; and of a group."""
 
 import json
 import re
@@ -14,6 +14,7 @@ from rich.text import Text
 
 from note_rl.settings.settings_table import ALL
 from note_rl.support.setting_fields import Field
+from tuner.commands.group_options import choices_in, group_json, group_names, group_text
 from tuner.commands.help_page import NAMES, chosen_in, settings_in, texts_of
 from tuner.commands.preflight import compose_or_explain
 from tuner.config.composition import conf_folder, config_loader
@@ -21,12 +22,14 @@ from tuner.config.installed_groups import installed_groups
 from tuner.config.overrides import to_hydra
 from tuner.config.paths import targets_in
 from tuner.config.setting_declarations import declared_in
+from tuner.errors import UserError
 from tuner.runs.config_checks import resolve
 from tuner.study.space.leaves import leaves_of
 from tuner.study.space.parameter_text import describe_values
 from tuner.study.space.space import Space
 from tuner.support.console import PlainConsole
 from tuner.support.help_columns import in_columns, width_of
+from tuner.support.names import did_you_mean
 from tuner.trial.messages import JsonDict
 
 _PARTS: Final = (
@@ -87,6 +90,8 @@ class Option:
 
 def show(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> int:
     """Prints a list in the form of the help page, or the same as JSON."""
+    if config.group is not None:
+        return _show_group(str(config.group), bool(config.json), config_dir)
     loader = config_loader(config_dir)
     chosen = chosen_in(compose_or_explain(loader, "options", overrides))
     resolved = resolve(config)
@@ -101,6 +106,20 @@ def show(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | 
     rows += [(choice, f"of the package {one.package}") for one in installed for choice in one.choices]
     lines = in_columns([*_HEADS, *rows], NAMES, width_of(sys.stdout) or _PIPED)
     PlainConsole().print(Text("\n".join(lines)), soft_wrap=True)
+    return 0
+
+
+def _show_group(group: str, as_json: bool, config_dir: str | Path | None) -> int:
+    """Prints the choices of a group.
+
+    Raises:
+        UserError: There is no such group.
+    """
+    known = group_names(config_dir)
+    if group not in known:
+        raise UserError(f"group={group} is no group{did_you_mean(group, known)}; groups are {', '.join(sorted(known))}")
+    choices = choices_in(group, config_dir)
+    sys.stdout.write(group_json(group, choices) if as_json else group_text(group, choices, width_of(sys.stdout)))
     return 0
 
 

@@ -15,7 +15,7 @@ from tuner.reporting.features import InReporting
 from tuner.results.features import chosen
 from tuner.results.findings import estimate
 from tuner.results.insights.targets import reached_in_words, targets_of
-from tuner.results.number_format import describe_params, format_number, format_value, join_words, short_names
+from tuner.results.number_format import describe_params, format_number, format_value, in_two_lines, join_words
 from tuner.results.records import CONFIRM, RACE, TEST, RunRecord, StudySummary
 
 TOP = 10
@@ -67,25 +67,23 @@ def _widest(
         # One column less than the terminal: some wrap a line that fills them.
         if Measurement.get(console, options, table).maximum < options.max_width or shown == 0:
             break
-    names = short_names(paths)
     remarks = [f"* {chosen(summary).mark}"] if _is_chosen(summary, best[0]) else []
     lines = []
     if shown < len(paths):
-        remarks.append(f"no room for {join_words(names[path] for path in paths[shown:])}")
+        remarks.append(f"no room for {join_words(paths[shown:])}")
         one = next((run for run in best if run.label == summary.winner_label), best[0])
         lines.append(Text(f" {one.label}: {describe_params(one.params, summary.weights, limit=len(paths))}"))
     return Group(table, Text(" " + "; ".join(remarks), style="dim"), *lines) if remarks else table
 
 
 def _trial_table(summary: StudySummary, best: Sequence[RunRecord], paths: Sequence[str]) -> Table:
-    all_names = short_names({path for run in best for path in run.params})
     stages = [stage for stage in (RACE, CONFIRM) if summary.stage(stage)]
     table = _table(f"Best trials by {summary.metric_name}")
-    table.add_column("trial", no_wrap=True)
+    table.add_column("trial", no_wrap=True, vertical="bottom")
     for name in (summary.first_stage, *(other.name for other in summary.others), *stages):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
     for path in paths:
-        table.add_column(Text(all_names[path]), justify="right", no_wrap=True)
+        table.add_column(Text(in_two_lines(path)), justify="right", no_wrap=True)
     for run in best:
         scores = [[other.score for other in summary.stage(stage, run.label)] for stage in stages]
         cells = [

@@ -65,7 +65,7 @@ class Estimate:
     def signed(self) -> str:
         """As a difference, with its interval if it has one: `+280 [+240, +310]`."""
         if self.low is None or self.high is None:
-            return format_signed(self.iqm, 3)
+            return format_signed(self.iqm)
         mean, low, high = format_alike((self.iqm, self.low, self.high), signed=True)
         return f"{mean} [{low}, {high}]"
 

@@ -3,31 +3,37 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tuner.errors import UserError
 from tuner.results.records import Scalar
 
 
-def format_number(value: float, digits: int = 4) -> str:
-    """A score in at most about four significant digits, or another number of them: 498.2, -97.4, 0.0312, 12,346."""
+def format_number(value: float) -> str:
+    """A score in at most three significant digits: 498, -97.4, 0.0312, 12,300."""
     if not math.isfinite(value):
         return str(value)
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    text = f"{value:.{digits}g}" if abs(value) >= 0.001 or value == 0 else f"{value:.2e}"
-    return "0" if text == "-0" else text
+    if value == 0:
+        return "0"
+    if abs(value) < 0.001:
+        return f"{value:.2e}"
+    rounded = float(f"{value:.{_DIGITS}g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{rounded:g}"
+
+
+_DIGITS: Final = 3
 
 
 def format_mean(value: float) -> str:
-    """As `format_number`, with a decimal where it happens to be whole: 10.0, as it is a mean."""
+    """As `format_number`, but 10.0 instead of 10, as it is a mean."""
     text = format_number(value)
-    return f"{text}.0" if text.lstrip("-").isdigit() else text
+    is_short = text.lstrip("-").isdigit() and abs(value) < 10 ** (_DIGITS - 1)
+    return f"{text}.0" if is_short else text
 
 
-def format_signed(value: float, digits: int = 4) -> str:
+def format_signed(value: float) -> str:
     """As `format_number`, with the sign always written."""
-    text = format_number(value, digits)
+    text = format_number(value)
     return text if text.startswith("-") or value == 0 else f"+{text}"
 
 
@@ -39,7 +45,8 @@ def override_words(values: Mapping[str, Scalar]) -> tuple[str, ...]:
 def format_alike(values: Sequence[float], signed: bool = False) -> list[str]:
     """Numbers of one measurement, as a mean and the ends of its interval, with the same decimals.
 
-    What they span has two significant digits, as further ones are chance: 9.30, 9.27 and 9.40; -1,140 and -1,270.
+    Their span has two significant digits, as further ones are chance: 9.30, 9.27 and 9.40; -1,140 and -1,270. The
+    largest of them has three at most.
 
     Args:
         values: At least one.
@@ -48,7 +55,8 @@ def format_alike(values: Sequence[float], signed: bool = False) -> list[str]:
     span = max(values) - min(values)
     if not _LEAST_SPAN < span < math.inf:
         return [format_signed(value) if signed else format_number(value) for value in values]
-    decimals = 1 - math.floor(math.log10(span))
+    largest = max(abs(value) for value in values)
+    decimals = min(1 - math.floor(math.log10(span)), _DIGITS - 1 - math.floor(math.log10(largest)))
     return [_with_decimals(value, decimals, "+" if signed else "") for value in values]
 
 
@@ -64,8 +72,8 @@ def _with_decimals(value: float, decimals: int, sign: str) -> str:
 def format_value(value: Scalar) -> str:
     """A parameter value: a float in three significant digits, all else as it is typed on the command line.
 
-    Just below 1, where discount factors and decay rates live, the distance to 1 is what counts and has two digits:
-    0.9973.
+    Just below 1, where discount factors and decay rates live, the distance to 1 is what counts and keeps one digit at
+    least: 0.997, 0.9998.
     """
     if isinstance(value, bool):
         return str(value).lower()
@@ -74,7 +82,7 @@ def format_value(value: Scalar) -> str:
     if not isinstance(value, float):
         return str(value)
     if 0.9 <= value < 1:
-        return f"{value:.{1 - math.floor(math.log10(1 - value))}f}".rstrip("0")
+        return f"{value:.{max(_DIGITS, -math.floor(math.log10(1 - value)))}f}".rstrip("0")
     return f"{value:.3g}"
 
 
@@ -111,26 +119,16 @@ def seconds_of(name: str, value: float | str) -> float:
     return sum(float(number) * _UNIT_S[unit] for number, unit in parts)
 
 
-def short_names(paths: Iterable[str]) -> dict[str, str]:
-    """The ending of each configuration path that says what it is: without its group, if that tells it from the others.
-
-    `agent.gamma` becomes `gamma` and `schedule.eps.fraction` becomes `eps.fraction`; next to `policy.eps`, `agent.eps`
-    keeps its group.
-    """
-    parts = {path: path.split(".") for path in paths}
-    names = {}
-    for path, own in parts.items():
-        others = [other for key, other in parts.items() if key != path]
-        length = max(1, len(own) - 1)
-        unique = all(other[-length:] != own[-length:] for other in others)
-        names[path] = ".".join(own[-length:]) if unique else path
-    return names
+def in_two_lines(path: str) -> str:
+    """A configuration path as the heading of a narrow column: the group above the setting."""
+    group, dot, name = path.rpartition(".")
+    return f"{group}{dot}\n{name}" if dot else name
 
 
 def describe_params(
     params: Mapping[str, Scalar], importances: Mapping[str, float] | None = None, limit: int = 4
 ) -> str:
-    """The most important parameters in one short line: `learning_rate 0.0006, gamma 0.98, ...`.
+    """The most important parameters in one line, as they are typed: `optimizer.learning_rate=0.0006, agent.gamma=0.98`.
 
     Args:
         params: configuration path -> value.
@@ -139,8 +137,7 @@ def describe_params(
     """
     weights = importances or {}
     ordered = sorted(params, key=lambda path: -weights.get(path, 0.0))
-    names = short_names(params)
-    texts = [f"{names[path]} {format_value(params[path])}" for path in ordered[:limit]]
+    texts = [f"{path}={format_value(params[path])}" for path in ordered[:limit]]
     return ", ".join(texts) + (", ..." if len(ordered) > limit else "")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tuner.config.paths import flatten
-from tuner.results.number_format import format_value, short_names
+from tuner.results.number_format import format_value
 
 _NOT_COMPARED: Final = ("seed", "tracker", "checkpoint", "trust", "resume", "backend.device")
 """What does not make another configuration of a run."""
@@ -50,10 +50,7 @@ def _differences(config: Mapping[str, Any], peers: Sequence[Mapping[str, Any]]) 
     """The settings of a configuration that are others in one of its peers."""
     paths = dict.fromkeys(path for peer in peers for path in peer)
     differing = [path for path in paths if any(peer.get(path) != peers[0].get(path) for peer in peers)]
-    names = short_names([path.removesuffix("._target_") for path in differing])
-    words = [
-        f"{names[path.removesuffix('._target_')]} {_last_part(config[path])}" for path in differing if path in config
-    ]
+    words = [f"{path.removesuffix('._target_')}={_last_part(config[path])}" for path in differing if path in config]
     return words[:_MOST_SETTINGS] + (["..."] if len(words) > _MOST_SETTINGS else [])
 
 

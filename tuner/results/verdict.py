@@ -246,9 +246,9 @@ def _noise_details(noise: Noise) -> tuple[str, str]:
         "winner."
     )
     detail = (
-        f"Within seed noise means a screening score of {format_number(noise.limit, 3)} or more: the mean of the "
-        f"{noise.num_runs} runs of the winner after screening ({format_number(noise.mean, 3)}) minus "
-        f"{noise.factor:.1f} times their standard deviation ({format_number(noise.deviation, 3)})."
+        f"Within seed noise means a screening score of {format_number(noise.limit)} or more: the mean of the "
+        f"{noise.num_runs} runs of the winner after screening ({format_number(noise.mean)}) minus "
+        f"{noise.factor:.1f} times their standard deviation ({format_number(noise.deviation)})."
     )
     return sentence, detail
 
@@ -341,8 +341,8 @@ def _behind(label: str, difference: Estimate) -> str:
 def _optimism_details(tuning: Estimate | None, winner: Estimate) -> tuple[str, ...]:
     if tuning is None:
         return ()
-    amount = format_signed(tuning.iqm - winner.iqm, 3)
-    before, fresh = format_number(tuning.iqm, 3), format_number(winner.iqm, 3)
+    amount = format_signed(tuning.iqm - winner.iqm)
+    before, fresh = format_number(tuning.iqm), format_number(winner.iqm)
     if not tuning.points:
         return (f"Selection optimism {amount}: score in the search {before} (estimated), score in the test {fresh}.",)
     chosen = f"score in the search {before} on {counted(tuning.n, 'seed')}"

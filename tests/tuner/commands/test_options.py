@@ -97,3 +97,43 @@ def test_an_agent_of_ones_own_has_options_too(tuner: CommandLine) -> None:
 def test_no_such_agent(tuner: CommandLine) -> None:
     assert "there is no agent=pp; did you mean agent=ppo" in tuner.refused("options", "pp")
     assert "search space" not in tuner("options", "dqn", "space=none").errors
+
+
+def test_a_group_is_listed_with_its_choices_and_their_settings(tuner: CommandLine) -> None:
+    answer = tuner("options", "sampler", "json=true")
+    assert (answer.status, answer.errors) == (0, "")
+    found = {one["name"]: one for one in json.loads(answer.output)["choices"]}
+    assert sorted(found) == sorted(path.stem for path in (conf_folder() / "sampler").glob("*.yaml"))
+    assert found["nsga2"]["settings"] == [
+        {
+            "key": "sampler.population_size",
+            "default": 50,
+            "text": "configurations of a generation",
+            "is_group": False,
+        }
+    ]
+    lines = tuner("options", "sampler").output.splitlines()
+    assert "sampler=nsga2: Non-dominated sorting genetic algorithm II, for several objectives" in lines
+    assert "  sampler.population_size=50          configurations of a generation" in lines
+
+
+def test_a_choice_has_the_settings_of_the_file_that_it_builds_on(tuner: CommandLine) -> None:
+    found = {
+        one["name"]: one
+        for one in json.loads(tuner("options", "agent=ppo", "group=study", "json=true").output)["choices"]
+    }
+    full = {one["key"]: one["default"] for one in found["full"]["settings"]}
+    quick = {one["key"]: one["default"] for one in found["quick"]["settings"]}
+    assert quick.keys() <= full.keys()
+    assert (full["study.num_test_seeds"], quick["study.num_test_seeds"]) == (10, 5)
+
+
+def test_a_group_that_there_is_not_is_refused(tuner: CommandLine) -> None:
+    answer = tuner("options", "group=smpler")
+    assert answer.status == 2
+    assert (
+        answer.errors
+        == "tuner options: group=smpler is no group; did you mean sampler?; groups are "
+        + ", ".join(sorted(path.name for path in conf_folder().iterdir() if path.is_dir() and path.name != "hydra"))
+        + "\n"
+    )

@@ -39,8 +39,8 @@ def test_FinalTable_shows_the_best_first_and_fits() -> None:
     assert "1 diverged" in wide
     assert "RuntimeError: </script>" in wide
     narrow = text_of(full_study(), 48)
-    assert "no room for gamma" in narrow
-    assert " trial 8: learning_rate 0.001, gamma 0.98\n" in narrow
+    assert "no room for agent.gamma" in narrow
+    assert " trial 8: optimizer.learning_rate=0.001, agent.gamma=0.98\n" in narrow
     assert "trial 8:" not in wide
 
 
@@ -50,12 +50,15 @@ def test_an_order_that_chance_explains_is_not_shown() -> None:
     noise = replace(noise, runs=tuple(replace(one, params=params if one.params else {}) for one in noise.runs))
     assert noise.weights == {}
     told = replace(noise, importance_null=full_study().importance_null)
-    for summary, order in ((noise, ["gamma", "learning_rate"]), (told, ["learning_rate", "gamma"])):
+    for summary, order in (
+        (noise, ["agent.gamma", "optimizer.learning_rate"]),
+        (told, ["optimizer.learning_rate", "agent.gamma"]),
+    ):
         heads = next(line.split() for line in text_of(summary, 120).splitlines() if line.startswith(" trial "))
-        assert heads[-2:] == order
-        words = [f"{name} {value}" for name, value in (("learning_rate", "0.001"), ("gamma", "0.98"))]
-        assert ", ".join(words if order[0] == "learning_rate" else words[::-1]) in verdict(summary).sentence
-        assert [one.path.partition(".")[2] for one in safe_ranges(summary)] == order
+        assert heads[-2:] == [name.partition(".")[2] for name in order], "the groups stand above"
+        values = {"optimizer.learning_rate": "0.001", "agent.gamma": "0.98"}
+        assert ", ".join(f"{name}={values[name]}" for name in order) in verdict(summary).sentence
+        assert [one.path for one in safe_ranges(summary)] == order
         assert [one["layout"]["xaxis"]["title"]["text"].replace("<br>", "") for one in slice_figures(summary)] == order
         lines = parallel_figure(summary)
         assert lines is not None

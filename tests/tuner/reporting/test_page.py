@@ -198,7 +198,7 @@ def test_values_that_are_not_finite_leave_gaps() -> None:
 
 def test_chance_is_marked_at_every_importance(page: Parsed) -> None:
     bars, marks = page.figures()["importance-figure"]["data"]
-    assert bars["y"] == marks["y"] == ["gamma 30%", "learning_rate 70%"]
+    assert bars["y"] == marks["y"] == ["agent.gamma 30%", "optimizer.learning_rate 70%"]
     assert (bars["x"], marks["x"]) == ([0.3, 0.7], [0.35, 0.2])
     assert bars["marker"]["color"] == [style.FAINT, style.TRIAL]  # what chance alone could do is pale
     assert "on these trials gamma does not differ significantly from it." in "".join(page.text)

@@ -18,7 +18,7 @@ def test_lines_and_bars_are_spread_as_the_space_was() -> None:
     assert gamma == pytest.approx(1 / 3)  # 0.99 is the first of three factors of ten from 0.9 to 0.9999
     assert (rate, batch, unknown, score) == pytest.approx((0.5, 0.5, 0.5, 1.0))
     labels = [label["text"] for label in drawn["layout"]["annotations"]]
-    assert labels[3:6] == ["0.9", "0.9968", "0.9999"]
+    assert labels[3:6] == ["0.9", "0.997", "0.9999"]
     bars = render_page(declared_study()).partition('id="range-table"')[2].partition("</table>")[0]
     row = next(row for row in bars.split("<tr") if 'title="a.gamma"' in row)
     assert "left:33.3%" in row  # the mark of the winner
@@ -33,7 +33,7 @@ def test_the_lines_of_trials_end_at_their_scores() -> None:
     importances = {"a.rate": 0.9, "a.kind": 0.1}
     drawn = study_figures.parallel_figure(full_study(runs=tuple(runs), importances=importances, winner_label="trial 7"))
     assert drawn is not None
-    assert drawn["layout"]["xaxis"]["ticktext"] == ["rate", "kind", "score"]
+    assert drawn["layout"]["xaxis"]["ticktext"] == ["a.rate", "a.kind", "score"]
     traces = {trace.get("name"): trace for trace in drawn["data"]}
     assert traces["the winner"]["y"] == [0.5, 1.0, 1.0, None]  # 0.1 is half-way from 0.01 to 1
     assert traces["pruned or failed"]["y"] == [1.0, None, None, None]

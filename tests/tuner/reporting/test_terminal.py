@@ -27,7 +27,7 @@ def test_a_terminal_shows_everything_in_place() -> None:
         table.update(progress(num_ended=3))
         assert "3/4" in console.file.getvalue()[len(shown) :]
         table.note("pruning is off [really]")
-    for part in ("poles: dqn", "1/4", "[red]trial 3", "50%", "last 210.4", "12 s", "best  none yet"):
+    for part in ("poles: dqn", "1/4", "[red]trial 3", "50%", "last 210", "12 s", "best  none yet"):
         assert part in shown
     assert "pruning is off [really]" in console.file.getvalue()
 

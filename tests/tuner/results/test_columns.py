@@ -74,7 +74,7 @@ def test_the_table_of_the_page() -> None:
     rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr.*?</tr>", page)]
     cells = [[re.sub("<[^>]*>", "", cell) for cell in row] for row in rows]
     assert cells == [
-        ["trial", "outcome", "score", "auc", "confirm", "gamma", "tau", "host", "time"],
+        ["trial", "outcome", "score", "auc", "confirm", "agent.gamma", "agent.tau", "host", "time"],
         ["trial 0", "complete", "1.5", "2.5", "3.5", "0.9", "", "far", "1 min 10 s"],
         ["trial 1", "running", "", "", "", "", "0.25", "", "0 s"],
     ]

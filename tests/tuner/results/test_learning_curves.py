@@ -48,7 +48,7 @@ def test_runs_are_called_by_what_they_differ_in() -> None:
     assert labels_of([_settings("DQN")]) == ["DQN"]
     assert labels_of([_settings("DQN", buffer={"size": 1}), _settings("PPO", buffer={"size": 2})]) == ["DQN", "PPO"]
     alike = [_settings("DQN", buffer={"size": 1}, net={"_target_": f"a.{name}"}) for name in ("Wide", "Deep")]
-    assert labels_of([*alike, _settings("PPO")]) == ["DQN, net Wide", "DQN, net Deep", "PPO"]
+    assert labels_of([*alike, _settings("PPO")]) == ["DQN, net=Wide", "DQN, net=Deep", "PPO"]
     assert labels_of([_settings("DQN", optimizer={"lr": rate}) for rate in (0.1, 3e-4)]) == ["lr 0.1", "lr 0.0003"]
     elsewhere = [_settings("DQN", env={"id": name}) for name in ("CartPole-v1", "my_envs:Corridor-v0")]
     assert labels_of(elsewhere) == ["CartPole-v1", "Corridor-v0"]
@@ -58,7 +58,7 @@ def test_runs_are_called_by_what_they_differ_in() -> None:
 
 def test_labels_are_short_and_told_apart() -> None:
     many = [_settings("DQN", net={**dict.fromkeys("abcd", 0), "e": number}) for number in (1, 2)]
-    assert labels_of(many) == ["e 1", "e 2"]
+    assert labels_of(many) == ["net.e=1", "net.e=2"]
     more = [_settings("DQN", net={**dict.fromkeys("abcd", number > 0), "e": number}) for number in (0, 1, 2)]
     assert labels_of(more) == [
         "a false, b false, c false, d false, ...",

@@ -9,33 +9,33 @@ from tuner.results.number_format import (
     describe_params,
     describe_part,
     format_alike,
+    format_mean,
     format_number,
     format_seconds,
     format_value,
+    in_two_lines,
     join_words,
-    short_names,
 )
 
 
-def test_short_names_leave_out_the_group_where_that_is_clear() -> None:
-    paths = ["agent.gamma", "schedule.eps.end", "schedule.clip.end", "seed"]
-    assert list(short_names(paths).values()) == ["gamma", "eps.end", "clip.end", "seed"]
-    assert list(short_names(["policy.eps", "agent.eps", "agent.tau"]).values()) == ["policy.eps", "agent.eps", "tau"]
-    assert short_names(["end", "schedule.end"]) == {"end": "end", "schedule.end": "schedule.end"}
+def test_a_heading_in_two_lines() -> None:
+    assert in_two_lines("schedule.eps.end") == "schedule.eps.\nend"
+    assert in_two_lines("seed") == "seed"
 
 
 def test_describe_params_names_the_most_important_first() -> None:
     params = {"a.x": 1, "a.y": True, "a.z": None, "a.v": 1e-5, "a.w": "relu"}
     text = describe_params(params, {"a.w": 0.5, "a.z": 0.9}, limit=3)
-    assert text == "z null, w relu, x 1, ..."
+    assert text == "a.z=null, a.w=relu, a.x=1, ..."
 
 
 def test_numbers_are_written_for_people() -> None:
     assert [format_number(x) for x in (498.23, -97.41, 12345.6, 0.03125, -0.0, 1e-7, math.inf)] == [
-        "498.2", "-97.41", "12,346", "0.03125", "0", "1.00e-07", "inf",
+        "498", "-97.4", "12,300", "0.0312", "0", "1.00e-07", "inf",
     ]  # fmt: skip
+    assert [format_mean(x) for x in (9.999, 10.0, 498.0, 9.25)] == ["10.0", "10.0", "498", "9.25"]
     assert [format_value(x) for x in (6e-4, 64, True, None, "relu")] == ["0.0006", "64", "true", "null", "relu"]
-    assert [format_value(x) for x in (0.98, 0.9, 0.99731, 0.999949, 1.0)] == ["0.98", "0.9", "0.9973", "0.999949", "1"]
+    assert [format_value(x) for x in (0.98, 0.9, 0.99731, 0.999949, 1.0)] == ["0.98", "0.9", "0.997", "0.99995", "1"]
     assert [format_seconds(s) for s in (0.4, 59.6, 200, 7500)] == ["0 s", "1 min 00 s", "3 min 20 s", "2 h 05 min"]
     assert [join_words(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
         "",
@@ -53,9 +53,10 @@ def test_numbers_are_written_for_people() -> None:
         ((-0.01005, -1.611, 0.791), "0.0 -1.6 0.8"),  # 2.4, and no minus before a zero
         ((12345.6, 11000.0, 14000.0), "12,300 11,000 14,000"),  # 3,000
         ((0.01234, 0.0119, 0.0131), "0.0123 0.0119 0.0131"),  # 0.0012
+        ((498.21, 497.9, 499.3), "498 498 499"),  # 1.4, but three digits at most
         ((500.0, 500.0, 500.0), "500 500 500"),  # nothing: as single numbers
         ((1e-7, 2e-7, 3e-7), "1.00e-07 2.00e-07 3.00e-07"),
-        ((float("-inf"), 1.234567, 2.0), "-inf 1.235 2"),
+        ((float("-inf"), 1.234567, 2.0), "-inf 1.23 2"),
     ],
 )
 def test_two_significant_digits_of_what_they_span(values: tuple[float, ...], shown: str) -> None:

@@ -55,7 +55,7 @@ def test_a_clear_winner() -> None:
     # Chosen by the confirm stage (mean of two), not by its lucky screening score of 510.
     assert result.optimism == pytest.approx(499.0 - result.winner.iqm)
     assert result.sentence.startswith(
-        "Trial 3 (learning_rate 0.0006, gamma 0.98): test IQM 495 [480, 500] on 5 test seeds, "
+        "Trial 3 (optimizer.learning_rate=0.0006, agent.gamma=0.98): test IQM 495 [480, 500] on 5 test seeds, "
         "against 200 [150, 300] for the default configuration. "
     )
     assert "The winner is better: difference +300 [+200, +350]" in result.sentence
@@ -125,7 +125,7 @@ def test_within_noise_is_counted_from_the_winners_own_spread() -> None:
     result = verdict(study(*screened(*values), *compared(winner, [1.0, 2.0, 3.0, 4.0])))
     assert result.within_noise == 2  # not the winner itself (trial 3)
     assert "2 of 4 other finished screening trials are within seed noise of the winner." in result.sentence
-    assert f"a screening score of {format_number(limit, 3)} or more" in result.details[-1]
+    assert f"a screening score of {format_number(limit)} or more" in result.details[-1]
 
 
 def test_noise_is_not_guessed_from_two_runs() -> None:
@@ -194,7 +194,7 @@ def test_before_the_test_stage_only_a_tuning_score_is_known() -> None:
     assert result.finding is Finding.NOT_TESTED
     assert result.winner is None
     assert result.sentence.startswith(
-        "Best so far: trial 3 (learning_rate 0.0006, gamma 0.98), score in the search 4 on 1 seed. "
+        "Best so far: trial 3 (optimizer.learning_rate=0.0006, agent.gamma=0.98), score in the search 4 on 1 seed. "
         "There is no finished test stage yet"
     )
 
@@ -250,14 +250,14 @@ def test_a_default_that_finished_no_test_run_is_not_compared() -> None:
     assert result.winner is not None
     assert (result.default, result.difference, result.improvement) == (None, None, None)
     assert result.sentence == (
-        "Trial 3 (learning_rate 0.0006, gamma 0.98): test IQM 495 [480, 500] on 5 test seeds. "
+        "Trial 3 (optimizer.learning_rate=0.0006, agent.gamma=0.98): test IQM 495 [480, 500] on 5 test seeds. "
         "The default configuration finished none of its 5 test runs (5 diverged)."
     )
 
 
 def test_a_winner_that_finished_no_test_run_has_no_result() -> None:
     runs = compared(FIVE, FIVE)
-    lost = "Trial 3 (learning_rate 0.0006, gamma 0.98) finished none of its 5 test runs (5 diverged)."
+    lost = "Trial 3 (optimizer.learning_rate=0.0006, agent.gamma=0.98) finished none of its 5 test runs (5 diverged)."
     result = verdict(study(*screened(1.0, 2.0, 3.0, 4.0), *map(diverged, runs[:5]), *runs[5:]))
     assert result.finding is Finding.DEFAULT_AS_GOOD
     assert (result.winner, result.difference, result.optimism) == (None, None, None)

@@ -25,7 +25,7 @@ from tuner.executors.executor_factory import make_executor
 from tuner.features.ablation.blocks import between
 from tuner.features.ablation.checking import AblateValues
 from tuner.features.ablation.effects import ablation_csv, sentences
-from tuner.features.ablation.facts import Ablation, Change
+from tuner.features.ablation.facts import Ablation
 from tuner.features.ablation.found_ranges import range_sentences, ranges_csv
 from tuner.features.ablation.range_search import moved_parameters
 from tuner.features.ablation.runner import AblationRunner, AblationTask
@@ -239,7 +239,7 @@ def _executor(node: JsonDict, definition: StudyDefinition) -> JsonDict:
 def _plan_of(subject: _Subject) -> str:
     found, settings = subject.task.between, subject.task.settings
     num = len(found.blocks)
-    steps = [", ".join(map(Change.describe, block.changes)) for block in found.blocks]
+    steps = [", ".join(change.words for change in block.changes) for block in found.blocks]
     lines = [
         f"study {subject.definition.name}: {counted(num, 'change')} from the default configuration to {found.label}",
         *(f"  {step}" for step in steps),

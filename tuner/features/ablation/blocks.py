@@ -8,7 +8,6 @@ from typing import Final
 from tuner.config.paths import get_path
 from tuner.errors import UserError
 from tuner.features.ablation.facts import Change
-from tuner.results.number_format import short_names
 from tuner.study.definition import DEFAULT_LABEL, StudyDefinition
 from tuner.study.space.coordinates import Bounds, label_of
 from tuner.study.space.space import Parameter, Space
@@ -66,8 +65,7 @@ class Between:
             return DEFAULT_LABEL
         if changed == self.all and not self.skipped:
             return self.label
-        names = short_names(change.path for block in self.blocks for change in block.changes)
-        listed = [names[change.path] for index in sorted(changed) for change in self.blocks[index].changes]
+        listed = [change.path for index in sorted(changed) for change in self.blocks[index].changes]
         return f"{', '.join(listed)} of {self.label}"
 
     def _of(self, changed: Changed) -> JsonDict:

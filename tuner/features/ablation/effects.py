@@ -1,7 +1,7 @@
 """What an ablation says: which change brought how much, and what may as well stay as it was."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -11,7 +11,7 @@ import numpy as np
 from tuner.features.ablation.facts import Ablation, Change
 from tuner.results.csv_text import csv_text
 from tuner.results.findings import Estimate, estimate
-from tuner.results.number_format import counted, join_words, short_names
+from tuner.results.number_format import counted, join_words
 from tuner.results.records import StudySummary
 from tuner.results.statistics import difference_interval, iqm
 
@@ -51,9 +51,10 @@ class StepEffect:
     share: float | None
     effect: Effect
 
-    def name(self, names: Mapping[str, str]) -> str:
-        """Its parameters by these names."""
-        return join_words(names[change.path] for change in self.changes)
+    @property
+    def name(self) -> str:
+        """Its parameters."""
+        return join_words(change.path for change in self.changes)
 
 
 def difference(scores: Sequence[float], before: Sequence[float]) -> Estimate:
@@ -108,41 +109,38 @@ def sentences(ablation: Ablation) -> tuple[str, ...]:
         than = "worse than" if whole.is_below_zero else "not clearly better than"
         nothing = f"{end} is {than} the default configuration on these seeds, so there is no gain to share."
         return (first, nothing, *_about_runs(ablation))
-    names = _names(ablation)
     helped = sorted((one for one in effects if one.effect is Effect.HELPED), key=lambda one: -one.gain.iqm)
-    parts = [f"{_told(one.changes, names)} brought {percent(one.share)} ({one.gain.signed})" for one in helped]
+    parts = [f"{_changes_of(one.changes)} brought {percent(one.share)} ({one.gain.signed})" for one in helped]
     return (
         first,
         f"Of the gain, {'; '.join(parts)}." if parts else "No single step is clearly above 0; their sum is.",
-        *_about_the_rest(ablation, effects, names),
+        *_about_the_rest(ablation, effects),
         *_about_runs(ablation),
     )
 
 
-def _about_the_rest(ablation: Ablation, effects: Sequence[StepEffect], names: Mapping[str, str]) -> list[str]:
+def _about_the_rest(ablation: Ablation, effects: Sequence[StepEffect]) -> list[str]:
     """The steps that did not help by themselves: which may stay out, and which may not."""
     told = []
     for one in effects:
         if one.effect is Effect.NEEDED:
             told.append(
-                f"{_told(one.changes, names)} had no clear effect when it was changed ({one.gain.signed}), but "
+                f"{_changes_of(one.changes)} had no clear effect when it was changed ({one.gain.signed}), but "
                 "the winner is worse without it: keep it."
             )
         elif one.effect is Effect.HURT:
             back = f"leave {_them_at_their_defaults(len(one.changes))}"
-            told.append(f"{_told(one.changes, names)} made it worse ({one.gain.signed}): {back}.")
+            told.append(f"{_changes_of(one.changes)} made it worse ({one.gain.signed}): {back}.")
     idle = [one for one in effects if one.effect in (Effect.NONE, Effect.UNCLEAR)]
-    return [*told, *([_about_idle(ablation, effects, idle, names)] if idle else [])]
+    return [*told, *([_about_idle(ablation, effects, idle)] if idle else [])]
 
 
-def _about_idle(
-    ablation: Ablation, effects: Sequence[StepEffect], idle: Sequence[StepEffect], names: Mapping[str, str]
-) -> str:
+def _about_idle(ablation: Ablation, effects: Sequence[StepEffect], idle: Sequence[StepEffect]) -> str:
     """Whether what has not clearly helped may stay at its default, by the runs of the winner without it."""
-    what = join_words(names[change.path] for one in idle for change in one.changes)
+    what = join_words(change.path for one in idle for change in one.changes)
     num_idle = sum(len(one.changes) for one in idle)
     steps = [index for index, one in enumerate(effects) if one.effect in _IDLE]
-    left, all_left = _left_out(ablation, steps), join_words(effects[index].name(names) for index in steps)
+    left, all_left = _left_out(ablation, steps), join_words(effects[index].name for index in steps)
     at_the_end = steps == list(range(len(effects) - len(steps), len(effects)))  # its runs are those of the table
     without = "" if left is None or at_the_end else f" The winner without {all_left}: {left.signed}."
     if left is not None and left.is_below_zero:
@@ -158,7 +156,7 @@ def _about_idle(
         their = "their defaults" if num_idle > 1 else "its default"
         return f"{what} may stay at {their}: that costs at most {percent(MARGIN)} of the gain.{without}"
     seeds = len(ablation.seeds)
-    each = "; ".join(f"{one.name(names)} {one.gain.signed}" for one in idle)
+    each = "; ".join(f"{one.name} {one.gain.signed}" for one in idle)
     return f"Not clear on {seeds} seeds: {each}.{without} Type num_seeds={2 * seeds} for a clearer result."
 
 
@@ -175,17 +173,12 @@ def _left_out(ablation: Ablation, steps: Sequence[int]) -> Estimate | None:
 def _about_runs(ablation: Ablation) -> list[str]:
     told = []
     if ablation.skipped:
-        names = short_names(change.path for change in ablation.skipped)
-        moved = join_words(_told([change], names) for change in ablation.skipped)
+        moved = join_words(_changes_of([change]) for change in ablation.skipped)
         told.append(f"Left at its default throughout, as it moved by less than 1 % of its range: {moved}.")
     if ablation.num_failed:
         verb = "counts" if ablation.num_failed == 1 else "count"
         told.append(f"{ablation.num_failed} of {ablation.num_runs} runs failed and {verb} with the worst score.")
     return told
-
-
-def _names(ablation: Ablation) -> dict[str, str]:
-    return short_names(change.path for step in ablation.steps for change in step.changes)
 
 
 def ablation_command(summary: StudySummary) -> str:
@@ -196,19 +189,17 @@ def ablation_command(summary: StudySummary) -> str:
 
 
 def step_names(ablation: Ablation) -> tuple[str, ...]:
-    """A short name for each step."""
-    names = _names(ablation)
-    return tuple(join_words(names[change.path] for change in step.changes) for step in ablation.steps)
+    """The parameters of each step."""
+    return tuple(join_words(change.path for change in step.changes) for step in ablation.steps)
 
 
 def change_texts(ablation: Ablation) -> tuple[tuple[str, ...], ...]:
-    """For each step its changes, `gamma 0.99 -> 0.98`."""
-    names = _names(ablation)
-    return tuple(tuple(change.describe(names[change.path]) for change in step.changes) for step in ablation.steps)
+    """For each step its changes, `agent.gamma 0.99 -> 0.98`."""
+    return tuple(tuple(change.words for change in step.changes) for step in ablation.steps)
 
 
-def _told(changes: Sequence[Change], names: Mapping[str, str]) -> str:
-    return join_words(change.describe(names[change.path]) for change in changes)
+def _changes_of(changes: Sequence[Change]) -> str:
+    return join_words(change.words for change in changes)
 
 
 def percent(share: float | None) -> str:

@@ -31,9 +31,10 @@ class Change:
     before: Scalar
     after: Scalar
 
-    def describe(self, name: str = "") -> str:
-        """`gamma 0.99 -> 0.98`, by this name or else its path."""
-        return f"{name or self.path} {format_value(self.before)} -> {format_value(self.after)}"
+    @property
+    def words(self) -> str:
+        """`agent.gamma 0.99 -> 0.98`."""
+        return f"{self.path} {format_value(self.before)} -> {format_value(self.after)}"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import html
 
 from tuner.features.ablation.effects import Effect, StepEffect, step_effects, step_names
-from tuner.features.ablation.facts import Ablation, Change
+from tuner.features.ablation.facts import Ablation
 from tuner.reporting.figures.style import DEFAULT, FAILED, FAINT, HOVER, TRIAL, WINNER, axis, lines_of
 from tuner.results.findings import Estimate, estimate
 from tuner.trial.messages import JsonDict
@@ -44,7 +44,7 @@ def ablation_figure(ablation: Ablation) -> JsonDict:
 
 
 def _hover(one: StepEffect) -> str:
-    moved = map(Change.describe, one.changes)
+    moved = (change.words for change in one.changes)
     return "<br>".join(map(html.escape, [*moved, f"{one.gain.signed}: {one.effect.value}"]))
 
 

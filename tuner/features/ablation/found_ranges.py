@@ -8,7 +8,7 @@ from tuner.features.ablation.effects import difference, whole_gain
 from tuner.features.ablation.facts import Ablation, CheckedRange, CheckedValue
 from tuner.results.csv_text import csv_text
 from tuner.results.findings import Estimate, estimate
-from tuner.results.number_format import counted, format_number, format_value, join_words, short_names
+from tuner.results.number_format import counted, format_number, format_value, join_words
 
 LEAST_LOSS: Final = 0.05
 """As much of the gain may be lost in any case: where all seeds of the winner score the same it has no interval."""
@@ -77,13 +77,12 @@ def range_sentences(ablation: Ablation) -> tuple[str, ...]:
     """What a reader should take away of each parameter; nothing where none was looked at."""
     if not ablation.ranges:
         return ()
-    names = short_names(one.path for one in ablation.ranges)
     winner = estimate(ablation.steps[-1].scores)
     first = (
         f"A value holds where the winner with it, all else unchanged, scores no more than "
-        f"{format_number(allowed_loss(ablation), 3)} below the winner's {winner} on the same seeds."
+        f"{format_number(allowed_loss(ablation))} below the winner's {winner} on the same seeds."
     )
-    return (first, *(_sentence(ablation, found_range(ablation, one), names[one.path]) for one in ablation.ranges))
+    return (first, *(_sentence(ablation, found_range(ablation, one), one.path) for one in ablation.ranges))
 
 
 def _sentence(ablation: Ablation, found: FoundRange, name: str) -> str:

@@ -9,7 +9,7 @@ from tuner.reporting.figures.parameter_effects import coordinate, value_ticks
 from tuner.reporting.figures.style import FAILED, FAINT, HOVER, TRIAL, WINNER, axis
 from tuner.reporting.figures.value_axis import AxisScale
 from tuner.results.findings import Estimate, estimate
-from tuner.results.number_format import format_value, short_names
+from tuner.results.number_format import format_value
 from tuner.results.records import Scalar
 from tuner.trial.messages import JsonDict
 
@@ -21,9 +21,8 @@ def range_figures(ablation: Ablation, scales: Mapping[str, str]) -> dict[str, Js
         ablation: What was measured.
         scales: See `StudySummary.scales`.
     """
-    names = short_names(one.path for one in ablation.ranges)
     return {
-        f"range-figure-{number}": _figure(ablation, one, names[one.path], scales.get(one.path))
+        f"range-figure-{number}": _figure(ablation, one, one.path, scales.get(one.path))
         for number, one in enumerate(ablation.ranges, start=1)
     }
 

@@ -18,7 +18,6 @@ from tuner.errors import UserError
 from tuner.features.ablation.facts import Ablation, CheckedRange, CheckedValue
 from tuner.features.ablation.found_ranges import allowed_loss, holds, loss
 from tuner.features.ablation.settings import MIN_SEEDS
-from tuner.results.number_format import short_names
 from tuner.results.objective import FloatArray
 from tuner.study.importance import profiles
 from tuner.study.space.coordinates import Bounds, as_number
@@ -132,7 +131,7 @@ def moved_parameters(space: Space, values: Mapping[str, object], asked: bool | S
             others = ", ".join(numbers)
             raise UserError(f"ranges={name}: {paths[0]} is a choice, which has no range; numbers are {others}")
         if not paths:
-            near = did_you_mean(name, short_names(numbers).values())
+            near = did_you_mean(name, numbers)
             raise UserError(f"ranges={name} is no parameter that the winner was searched in{near}")
         found[paths[0]] = numbers[paths[0]]
     return tuple(found.values())

@@ -12,7 +12,7 @@ import optuna
 
 from tuner.executors.base import Executor
 from tuner.features.ablation.blocks import Between, Changed
-from tuner.features.ablation.facts import ABLATE, ABLATION, Ablation, Change, CheckedRange
+from tuner.features.ablation.facts import ABLATE, ABLATION, Ablation, CheckedRange
 from tuner.features.ablation.found_ranges import allowed_loss
 from tuner.features.ablation.path import NONE_CHANGED, AblationPath, Scores
 from tuner.features.ablation.range_search import Moved, RangeSearch, axes_of
@@ -158,7 +158,7 @@ class AblationRunner:
 
     def _announce(self, before: Changed, after: Changed) -> None:
         changes = [one for index in sorted(after - before) for one in self._task.between.blocks[index].changes]
-        moved = join_words(map(Change.describe, changes))
+        moved = join_words(change.words for change in changes)
         self._listener.on_note(f"next on the path: {moved}")
 
 

@@ -14,7 +14,7 @@ from tuner.features.ablation.range_figures import range_figures
 from tuner.reporting.elements import figure, figure_grid, note, number_cell, reason, section, table, text_cell
 from tuner.reporting.markup import Html, tag
 from tuner.results.findings import Finding, estimate
-from tuner.results.number_format import counted, format_seconds, format_value, short_names
+from tuner.results.number_format import counted, format_seconds, format_value
 from tuner.results.records import StudySummary
 
 
@@ -62,7 +62,6 @@ def checked_ranges_section(summary: StudySummary) -> Html:
 
 
 def _range_table(found: Ablation) -> Html:
-    names = short_names(one.path for one in found.ranges)
     heads = ["parameter", "winner", "holds from", "to", "next below", "next above"]
     rows = []
     for one in found.ranges:
@@ -70,8 +69,8 @@ def _range_table(found: Ablation) -> Html:
         values = (span.value, span.below.holds_at, span.above.holds_at)
         cells = [number_cell(value, format_value(value)) for value in values]
         words = [text_cell(edge_words(found, edge)) for edge in (span.below, span.above)]
-        rows.append(tag("tr", tag("td", names[one.path], title=one.path), *cells, *words))
-    return table("checked-range-table", heads, rows, {names[one.path]: one.path for one in found.ranges})
+        rows.append(tag("tr", text_cell(one.path), *cells, *words))
+    return table("checked-range-table", heads, rows)
 
 
 def _now(summary: StudySummary) -> str:

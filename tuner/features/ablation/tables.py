@@ -12,7 +12,7 @@ from tuner.features.ablation.effects import Effect, change_texts, percent, step_
 from tuner.features.ablation.facts import Ablation
 from tuner.features.ablation.found_ranges import edge_words, found_range
 from tuner.results.findings import estimate
-from tuner.results.number_format import format_value, short_names
+from tuner.results.number_format import format_value
 
 _STYLES = {
     Effect.HELPED: "green",
@@ -68,12 +68,11 @@ class RangesTable:
             table.add_column(head, justify="right", no_wrap=True)
         for head in ("next below [95 % interval]", "next above [95 % interval]"):
             table.add_column(head, justify="right", overflow="fold")
-        names = short_names(one.path for one in self.ablation.ranges)
         for one in self.ablation.ranges:
             found = found_range(self.ablation, one)
             ends = [format_value(value) for value in (found.value, found.below.holds_at, found.above.holds_at)]
             table.add_row(
-                Text(names[one.path]),
+                Text(one.path),
                 *ends,
                 Text(edge_words(self.ablation, found.below)),
                 Text(edge_words(self.ablation, found.above)),

@@ -170,13 +170,13 @@ class Standings:
     def line(self, name: str) -> str:
         """`dqn  0.91 [0.84, 0.97]`; without the interval where seeds are too few for one."""
         if self.num_seeds < MIN_SCORES_FOR_INTERVAL:
-            return format_number(self.iqms[name], 3)
+            return format_number(self.iqms[name])
         middle, low, high = format_alike((self.iqms[name], *self.intervals[name]))
         return f"{middle} [{low}, {high}]"
 
     def lead(self, one: Improvement) -> str:
         """The difference between two entrants and its interval, as `line`."""
         if self.num_seeds < MIN_SCORES_FOR_INTERVAL:
-            return format_number(one.difference, 3)
+            return format_number(one.difference)
         middle, low, high = format_alike((one.difference, *one.difference_interval))
         return f"{middle} [{low}, {high}]"

@@ -5,7 +5,6 @@ from tuner.reporting.elements import note, number_cell, section, table, text_cel
 from tuner.reporting.features import InReporting
 from tuner.reporting.markup import Html, tag
 from tuner.results.findings import Verdict
-from tuner.results.number_format import short_names
 from tuner.results.records import StudySummary
 
 
@@ -16,9 +15,7 @@ def _sections(summary: StudySummary, found: Verdict) -> list[Html]:
 
 
 def _section(summary: StudySummary, found: Coverage) -> Html:
-    names = short_names(reach.path for reach in found.reaches)
-    titles = {names[reach.path]: reach.path for reach in found.reaches}
-    rows = [_row(summary, names[reach.path], reach) for reach in found.reaches]
+    rows = [_row(summary, reach) for reach in found.reaches]
     heads = ["parameter", "range", "parts", "all trials", "last half", "expected", "to widen"]
     how = note(
         "The range of each parameter is divided into equal parts, on the scale on which values are drawn. The columns "
@@ -27,14 +24,14 @@ def _section(summary: StudySummary, found: Coverage) -> Html:
         "parts (few), the search has become narrow. That is right if the other parts have low scores. The last column "
         "shows what to type if the winner and most of the best trials lie at an edge."
     )
-    return section("coverage", "Coverage of the search space", how, table("coverage-table", heads, rows, titles))
+    return section("coverage", "Coverage of the search space", how, table("coverage-table", heads, rows))
 
 
-def _row(summary: StudySummary, name: str, reach: Reach) -> Html:
+def _row(summary: StudySummary, reach: Reach) -> Html:
     late = f"{reach.num_late}{' (few)' if reach.is_narrow else ''}"
     return tag(
         "tr",
-        tag("td", name, title=reach.path),
+        text_cell(reach.path),
         text_cell(summary.space.get(reach.path, "")),
         number_cell(reach.num_parts, str(reach.num_parts)),
         number_cell(reach.num_visited, str(reach.num_visited)),

@@ -1,7 +1,7 @@
 """What is said of where a search has looked."""
 
 from tuner.features.coverage.facts import COVERAGE, Coverage
-from tuner.results.number_format import counted, format_value, join_words, short_names
+from tuner.results.number_format import counted, format_value, join_words
 from tuner.results.records import StudySummary
 
 _MOST_NAMED = 3
@@ -30,10 +30,8 @@ def _edges(summary: StudySummary, found: Coverage) -> str:
 
 def _corner(found: Coverage) -> str:
     narrow = sorted(found.narrow, key=lambda reach: reach.num_late / reach.expected_late)
-    names = short_names(reach.path for reach in found.reaches)
     examples = join_words(
-        f"{names[reach.path]} {reach.num_late} of {reach.num_parts} parts of its range"
-        for reach in narrow[:_MOST_NAMED]
+        f"{reach.path} {reach.num_late} of {reach.num_parts} parts of its range" for reach in narrow[:_MOST_NAMED]
     )
     return (
         f"The last {found.num_late} trials lie in one corner of the search space: in {len(narrow)} of "

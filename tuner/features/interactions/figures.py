@@ -5,7 +5,6 @@ from typing import Final
 
 from tuner.features.interactions.facts import Interactions
 from tuner.reporting.figures.parameter_effects import bars_layout, chance_marks, importance_bars
-from tuner.results.number_format import short_names
 from tuner.trial.messages import JsonDict
 
 MAX_PAIRS: Final = 8
@@ -14,8 +13,7 @@ MAX_PAIRS: Final = 8
 def interactions_figure(found: Interactions) -> JsonDict:
     """The pairs of parameters that do most together, with what chance alone would reach."""
     shown, chance = found.pairs[:MAX_PAIRS][::-1], found.chance
-    names = short_names(dict.fromkeys(path for pair in found.pairs for path in pair[:2]))
-    words = [f"{names[first]} x {names[second]}" for first, second, _ in shown]
+    words = [f"{first} x {second}" for first, second, _ in shown]
     shares = {pair: share for pair, (_, _, share) in zip(words, shown, strict=True)}
     labels = [f"{html.escape(pair)} {share:.0%}" for pair, share in shares.items()]
     data = [

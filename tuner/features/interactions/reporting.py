@@ -6,7 +6,7 @@ from tuner.reporting.elements import figure, reason, section
 from tuner.reporting.features import InReporting
 from tuner.reporting.markup import Html
 from tuner.results.findings import Verdict
-from tuner.results.number_format import join_words, short_names
+from tuner.results.number_format import join_words
 from tuner.results.records import StudySummary
 from tuner.trial.messages import JsonDict
 
@@ -45,8 +45,7 @@ def _together(found: Interactions) -> str:
             f"no pair is above it with {Interactions.LEAST_SHARE:.0%} or more, so parameters may be looked at one by "
             "one, as far as these trials can tell."
         )
-    names = short_names(dict.fromkeys(path for pair in found.pairs for path in pair[:2]))
-    pairs = join_words(f"{names[first]} with {names[second]} ({share:.0%})" for first, second, share in found.found)
+    pairs = join_words(f"{first} with {second} ({share:.0%})" for first, second, share in found.found)
     verb = "is" if len(found.found) == 1 else "are"
     return f"above it {verb} {pairs}. What is good for one depends on the other: move them together."
 

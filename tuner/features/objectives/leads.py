@@ -74,7 +74,7 @@ class Objectives:
         """How large margins are, for people: `final score 3.2 and seconds 12 %`."""
         names = [self.metric.name, *(one.name for one in self.others)]
         return join_words(
-            f"{name} {math.expm1(margin):.0%}" if name == SECONDS else f"{name} {format_number(margin, 3)}"
+            f"{name} {math.expm1(margin):.0%}" if name == SECONDS else f"{name} {format_number(margin)}"
             for name, margin in zip(names, margins, strict=True)
         )
 

@@ -45,7 +45,7 @@ def sentences(summary: StudySummary) -> tuple[str, ...]:
         return ()
     replayed = estimate([*scores.values()])
     details = [
-        f"Selection optimism {format_signed(own[0] - replayed.iqm, 3)}: score in the population "
+        f"Selection optimism {format_signed(own[0] - replayed.iqm)}: score in the population "
         f"{format_number(own[0])}, score of its schedule from scratch on test seeds {replayed}."
     ]
     static_scores = scores_of(summary, TEST, static_label)

@@ -8,7 +8,7 @@ from typing import Final
 from tuner.reporting.downsampling import MOST_POINTS, thinned
 from tuner.reporting.figures.style import FAILED, FAINT, TRIAL, WINNER, axis, run_markers
 from tuner.reporting.figures.value_axis import CATEGORY, LOG, ONE_MINUS, AxisScale, as_number
-from tuner.results.number_format import format_value, short_names
+from tuner.results.number_format import format_value
 from tuner.results.records import SCREEN, RunRecord, Scalar, StudySummary
 from tuner.trial.messages import JsonDict
 
@@ -21,8 +21,7 @@ def importance_figure(summary: StudySummary) -> JsonDict:
     total = sum(value for _, value in ordered) or 1.0
     shares = {path: value / total for path, value in ordered}
     by_chance = {path: min(value / total, 1.0) for path, value in summary.importance_null.items()}
-    names = short_names(shares)
-    labels = [f"{html.escape(names[path])} {share:.0%}" for path, share in shares.items()]
+    labels = [f"{html.escape(path)} {share:.0%}" for path, share in shares.items()]
     data = [importance_bars(labels, shares, by_chance)]
     if by_chance:
         data.append(chance_marks(labels, [by_chance.get(path) for path in shares]))
@@ -77,7 +76,6 @@ def sliced_paths(summary: StudySummary) -> list[str]:
 
 def slice_figures(summary: StudySummary) -> list[JsonDict]:
     """Score against value, one figure for each of `sliced_paths`: which way is better, and how wide the good range."""
-    names = short_names(dict.fromkeys(path for run in summary.runs for path in run.params))
     complete = [run for run in summary.stage(SCREEN) if run.complete]
     drawn = thinned(complete, MOST_POINTS, kept=[run for run in complete if run.label == summary.winner_label])
     figures = []
@@ -90,7 +88,7 @@ def slice_figures(summary: StudySummary) -> list[JsonDict]:
             "height": 230,
             "margin": {"l": 48, "r": 16, "t": 8, "b": 48},
             "showlegend": False,
-            "xaxis": {**axis(names[path]), **value_ticks(values, scale)},
+            "xaxis": {**axis(path), **value_ticks(values, scale)},
             "yaxis": {"zeroline": False},
         }
         figures.append({"data": [points], "layout": layout})

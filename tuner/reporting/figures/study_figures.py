@@ -21,7 +21,6 @@ from tuner.reporting.figures.style import (
 from tuner.reporting.figures.value_axis import LINEAR, AxisScale
 from tuner.results.features import chosen
 from tuner.results.insights.effort import expected_best
-from tuner.results.number_format import short_names
 from tuner.results.records import SCREEN, Importances, RunRecord, StudySummary
 from tuner.support.plain_text import shortened
 from tuner.trial.messages import JsonDict
@@ -59,8 +58,7 @@ def parallel_figure(summary: StudySummary) -> JsonDict | None:
     }
     scores = AxisScale.of((run.score for run in ranked), LINEAR)
     lines = [_parallel_lines(group, scales, scores) for group in _groups(summary, ended, ranked) if group.runs]
-    names = short_names(paths)
-    uprights = [*(lines_of(names[path], _NAME_CHARS) for path in paths), "score"]
+    uprights = [*(lines_of(path, _NAME_CHARS) for path in paths), "score"]
     labels = _tick_labels([*scales.values(), scores])
     texts = [label["text"] for label in labels]
     layout = {
@@ -150,9 +148,8 @@ def importance_time_figure(summary: StudySummary) -> JsonDict | None:
         return None
     peaks = {path: max(moment.shares.get(path, 0.0) for moment in moments) for path in moments[-1].shares}
     paths = sorted(peaks, key=lambda path: -peaks[path])[:MAX_LINES]
-    names = short_names(peaks)
     data = [
-        {"name": html.escape(names[path]), **_importance_line(path, moments, color)}
+        {"name": html.escape(path), **_importance_line(path, moments, color)}
         for path, color in zip(paths, LINE_COLORS, strict=False)
     ]
     shares = axis("share", tickformat=".0%", rangemode="tozero")

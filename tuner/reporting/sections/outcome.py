@@ -8,7 +8,7 @@ from tuner.reporting.markup import Html, tag
 from tuner.results.columns import columns
 from tuner.results.features import Cells, RunColumn, ShownIn, chosen
 from tuner.results.findings import Finding, Verdict
-from tuner.results.number_format import describe_subject, format_seconds, format_signed, short_names
+from tuner.results.number_format import describe_subject, format_seconds, format_signed
 from tuner.results.records import SCREEN, TEST, RunRecord, Scalar, StudySummary
 
 _TONES = {
@@ -34,7 +34,7 @@ def verdict_section(found: Verdict) -> Html:
         ("default, test IQM", _with_interval(found.default)),
         ("difference", _difference(found)),
         ("P(winner beats default)", "" if found.improvement is None else f"{found.improvement:.2f}"),
-        ("selection optimism", "" if found.optimism is None else format_signed(found.optimism, 3)),
+        ("selection optimism", "" if found.optimism is None else format_signed(found.optimism)),
     ]
     cards = [_card(name, value) for name, value in numbers if value]
     details = [tag("li", detail) for detail in found.details]
@@ -108,8 +108,7 @@ def trials_section(summary: StudySummary) -> Html:
     if not runs:
         return section("trials", "Trials", reason("No trial has been started."))
     shown = sorted(columns(summary, ShownIn.PAGE), key=lambda one: one.cells is Cells.DURATION)  # the time comes last
-    names = short_names(dict.fromkeys(path for run in runs for path in run.params))
-    heads = [_HEADINGS.get(one.cells) or names.get(one.name, one.heading) for one in shown]
+    heads = [_HEADINGS.get(one.cells) or one.heading for one in shown]
     ordered = sorted(
         runs, key=lambda run: (not run.complete, -(summary.merit(run) or 0.0) if run.complete else run.number)
     )
@@ -118,7 +117,7 @@ def trials_section(summary: StudySummary) -> Html:
     if len(ordered) > MOST_ROWS:
         words += f" These are the best {MOST_ROWS:,} of {len(ordered):,} trials; trials.csv has all."
     hint = note(words)
-    return section("trials", "Trials", hint, table("trial-table", heads, rows, titles={v: k for k, v in names.items()}))
+    return section("trials", "Trials", hint, table("trial-table", heads, rows))
 
 
 _HEADINGS = {Cells.TRIAL: "trial", Cells.DURATION: "time"}

@@ -1,12 +1,12 @@
 """The sections about parameters: where they may safely lie, which of them matter, and how they go together."""
 
 from tuner.reporting.downsampling import MOST_LINES, MOST_POINTS, drawn_note
-from tuner.reporting.elements import figure, figure_grid, note, number_cell, reason, section, table
+from tuner.reporting.elements import figure, figure_grid, note, number_cell, reason, section, table, text_cell
 from tuner.reporting.figures.parameter_effects import sliced_paths
 from tuner.reporting.figures.value_axis import AxisScale
 from tuner.reporting.markup import Html, tag
 from tuner.results.insights.safe_ranges import SafeRange, good_trials, safe_ranges
-from tuner.results.number_format import format_value, short_names
+from tuner.results.number_format import format_value
 from tuner.results.records import SCREEN, StudySummary
 
 MIN_TRIALS_FOR_IMPORTANCE = 8
@@ -18,9 +18,7 @@ def safe_ranges_section(summary: StudySummary) -> Html:
     found = safe_ranges(summary)
     if not found:
         return section("ranges", title, reason("Too few trials are complete to tell a safe range."))
-    names = short_names(one.path for one in found)
-    titles = {names[one.path]: one.path for one in found}
-    rows = [_range_row(summary, names[one.path], one) for one in found]
+    rows = [_range_row(summary, one) for one in found]
     heads = [
         "parameter",
         "winner" if not summary.is_sweep else "best",
@@ -32,10 +30,10 @@ def safe_ranges_section(summary: StudySummary) -> Html:
         f"The safe range contains the values of {good_trials(summary)[1]}. The last column counts these among all "
         "trials within the range. If they are few, the range alone does not make a trial good."
     )
-    return section("ranges", title, how, table("range-table", heads, rows, titles))
+    return section("ranges", title, how, table("range-table", heads, rows))
 
 
-def _range_row(summary: StudySummary, name: str, found: SafeRange) -> Html:
+def _range_row(summary: StudySummary, found: SafeRange) -> Html:
     if found.low is None or found.high is None:
         words = ", ".join(map(format_value, found.choices))
     elif found.low == found.high:
@@ -44,7 +42,7 @@ def _range_row(summary: StudySummary, name: str, found: SafeRange) -> Html:
         words = f"{format_value(found.low)} to {format_value(found.high)}"
     return tag(
         "tr",
-        tag("td", name, title=found.path),
+        text_cell(found.path),
         tag(
             "td", format_value(found.best), title=repr(found.best)
         ),  # numbers and choices below each other: all to the left
@@ -103,8 +101,7 @@ def _unimportant(summary: StudySummary) -> str:
     paths = [path for path, value in summary.importances.items() if value <= summary.importance_null.get(path, 0.0)]
     if not paths:
         return "all parameters are above it."
-    names = short_names(summary.importances)
-    listed = ", ".join(names[path] for path in paths)
+    listed = ", ".join(paths)
     return f"on these trials {listed} {'does' if len(paths) == 1 else 'do'} not differ significantly from it."
 
 

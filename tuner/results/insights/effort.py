@@ -130,8 +130,8 @@ class ExpectedBest:
         number = self.points[-1][0]
         bought = f"With {number} instead of {number // 2} trials, the expected best score rose by "
         if self.noise is None:
-            return f"{bought}{format_number(self.gain, 3)}. It is not known how much of this is seed noise."
-        gain, noise = format_number(self.gain, 3), format_number(self.noise, 3)
+            return f"{bought}{format_number(self.gain)}. It is not known how much of this is seed noise."
+        gain, noise = format_number(self.gain), format_number(self.noise)
         against = f"{bought}{gain}; the standard deviation of a score over seeds is about {noise}."
         if self.gain < self.noise:
             if keeps_default:

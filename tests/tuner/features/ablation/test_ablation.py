@@ -78,8 +78,8 @@ def test_contributions_that_add_up_are_found_in_the_order_of_their_size() -> Non
     assert sum(one.share or 0.0 for one in gained) == pytest.approx(1.0)
     assert [one.effect for one in gained] == [Effect.HELPED, Effect.HELPED, Effect.NONE]
     said = " ".join(sentences(found))
-    assert re.search(r"Of the gain, c 0 -> 1 brought 6[4-8] % \(.*\); a 0 -> 1 brought 3[2-6] %", said)
-    assert "b made no difference (within 20 % of the gain): leave it at its default." in said
+    assert re.search(r"Of the gain, agent\.c 0 -> 1 brought 6[4-8] % \(.*\); agent\.a 0 -> 1 brought 3[2-6] %", said)
+    assert "agent.b made no difference (within 20 % of the gain): leave it at its default." in said
     assert "The winner without" not in said, "whose runs are those before the last step"
     assert found.left_out[0].scores == found.steps[1].scores, "the winner without b is on the path already"
 
@@ -88,9 +88,8 @@ def test_what_is_left_once_the_gain_is_reached_changes_together() -> None:
     found = walked(lambda names: 100.0 * ("e" in names), 5)
     assert steps_of(found) == ["e", "abcd"]
     assert [one.effect for one in step_effects(found)] == [Effect.HELPED, Effect.NONE]
-    assert "a, b, c and d made no difference (within 20 % of the gain): leave them at their defaults" in " ".join(
-        sentences(found)
-    )
+    said = " ".join(sentences(found))
+    assert "agent.a, agent.b, agent.c and agent.d made no difference (within 20 % of the gain): leave them at" in said
 
 
 def test_two_that_only_help_together_are_not_taken_for_idle() -> None:
@@ -121,7 +120,7 @@ def test_a_change_for_the_worse_is_named() -> None:
     found = walked(lambda names: 50.0 * ("a" in names) - 20.0 * ("b" in names), 2)
     assert [one.effect for one in step_effects(found)] == [Effect.HELPED, Effect.HURT]
     said = " ".join(sentences(found))
-    assert "b 0 -> 1 made it worse (-2" in said
+    assert "agent.b 0 -> 1 made it worse (-2" in said
     assert ": leave it at its default." in said
 
 
@@ -129,7 +128,8 @@ def test_changes_for_the_worse_that_came_together_are_left_at_their_defaults() -
     found = walked(lambda names: 50.0 * ("a" in names) - 10.0 * len(names & {"b", "c"}), 3)
     assert [one.effect for one in step_effects(found)] == [Effect.HELPED, Effect.HURT]
     assert re.search(
-        r"b 0 -> 1 and c 0 -> 1 made it worse \(.*\): leave them at their defaults\.", " ".join(sentences(found))
+        r"agent\.b 0 -> 1 and agent\.c 0 -> 1 made it worse \(.*\): leave them at their defaults\.",
+        " ".join(sentences(found)),
     )
 
 
@@ -234,7 +234,9 @@ def test_what_means_nothing_alone_moves_together_and_what_hardly_moved_stays(tmp
     assert [change.path for change in found.skipped] == ["optimizer.learning_rate"]
     assert found.values(frozenset({1})) == {"buffer.batch_size": 64, "agent.kind": "soft", "agent.tau": 0.01}
     assert found.values(frozenset()) == {}
-    assert found.name(found.all) == "gamma, kind, tau of trial 5", "not the winner: what hardly moved is left out"
+    assert found.name(found.all) == "agent.gamma, agent.kind, agent.tau of trial 5", (
+        "not the winner: what hardly moved is left out"
+    )
 
 
 def test_a_condition_that_has_not_changed_binds_nothing(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_ranges_are_planned_run_and_shown(tuner: CommandLine) -> None:
     assert [row["holds"] for row in rows] == ["yes" if float(row["score"]) >= limit else "no" for row in rows]
     assert "range-figure-1" in (tuner.folder / "studies/hill/report.html").read_text()
     assert "learning_rate may lie between" in tuner("report", "hill", "tracker=jsonl", QUICKLY).output
-    assert "did you mean learning_rate" in tuner.refused(*ABLATE, "ranges=[learningrate]")
+    assert "did you mean agent.learning_rate" in tuner.refused(*ABLATE, "ranges=[learningrate]")
 
 
 def test_studies_without_a_path_are_refused_by_name(tuner: CommandLine) -> None:

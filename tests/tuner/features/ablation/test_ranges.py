@@ -207,7 +207,7 @@ def test_what_was_found_of_others_stays() -> None:
     ("names", "complaint"),
     [
         (("activation",), "activation is a choice, which has no range; numbers are agent.batch_size"),
-        (("learnin_rate",), "ranges=learnin_rate is no parameter .*did you mean learning_rate"),
+        (("learnin_rate",), "ranges=learnin_rate is no parameter .*did you mean agent.learning_rate"),
         (("agent.batch",), "ranges=agent.batch is no parameter"),
     ],
 )

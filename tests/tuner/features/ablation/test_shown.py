@@ -69,7 +69,12 @@ def test_every_configuration_of_the_path_is_drawn_with_its_seeds() -> None:
     assert [list(trace["x"]) for trace in points] == [list(FOUND.default), *(list(step.scores) for step in FOUND.steps)]
     assert [trace["marker"]["color"] for trace in middles] == [DEFAULT, WINNER, FAINT, FAILED]
     assert all(trace["error_x"]["array"][0] > 0.0 for trace in middles)
-    assert figure["layout"]["yaxis"]["ticktext"] == ["+ gamma", "+ kind and sigma", "+ learning_rate", "default"]
+    assert figure["layout"]["yaxis"]["ticktext"] == [
+        "+ agent.gamma",
+        "+ noise.kind<br>and noise.sigma",
+        "+ optimizer.<br>learning_rate",
+        "default",
+    ]
 
 
 def test_the_title_goes_by_the_verdict() -> None:
@@ -90,8 +95,8 @@ def test_the_title_goes_by_the_verdict() -> None:
 def test_the_page_says_what_came_of_it() -> None:
     page = render_page(full_study(facts={ABLATION.key: FOUND}))
     text = page.partition('id="ablation"')[2].partition("</section>")[0]
-    assert "learning_rate 0.0001 -&gt; 0.001 brought 140 %" in text
-    assert "gamma 0.99 -&gt; 0.98 made it worse (-20" in text
+    assert "optimizer.learning_rate 0.0001 -&gt; 0.001 brought 140 %" in text
+    assert "agent.gamma 0.99 -&gt; 0.98 made it worse (-20" in text
     assert "Left at its default throughout, as it moved by less than 1 % of its range: eps 0.05 -&gt; 0.0501." in text
     assert "2 of 63 runs failed" in text
     assert "63 runs, 1 min 15 s in all" in text
@@ -120,7 +125,7 @@ def test_values_that_were_checked_are_drawn_with_the_interval_of_the_winner() ->
 def test_the_page_says_how_far_each_parameter_may_move() -> None:
     page = render_page(full_study(facts={ABLATION.key: RANGED}))
     text = page.partition('id="checked-ranges"')[2].partition("</section>")[0]
-    assert "gamma may lie between 0.97 and 0.99 (checked by runs); at 0.9 the score falls by 30 [" in text
+    assert "agent.gamma may lie between 0.97 and 0.99 (checked by runs); at 0.9 the score falls by 30 [" in text
     assert "what lies above 0.99 was not checked" in text
     assert "3 values checked by 15 runs" in text
     assert 'id="range-figure-1"' in text
@@ -135,7 +140,7 @@ def test_the_table_of_ranges_has_a_row_for_each_parameter(width: int) -> None:
     console.print(RangesTable(RANGED))
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert all(len(line) <= width for line in lines)
-    assert any(line.split()[:4] == ["gamma", "0.98", "0.97", "0.99"] for line in lines)
+    assert any(line.split()[:4] == ["agent.gamma", "0.98", "0.97", "0.99"] for line in lines)
 
 
 def test_without_one_the_page_says_how_to_have_it() -> None:
@@ -171,7 +176,7 @@ def test_the_table_has_a_row_for_each_parameter(width: int) -> None:
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert all(len(line) < width for line in lines)
     rows = [line.split() for line in lines]
-    expected = ["1", "learning_rate", "0.0001", "->", "0.001", "90.0", "+70", "[+70,", "+70]", "140", "%"]
+    expected = ["1", "optimizer.learning_rate", "0.0001", "->", "0.001", "90.0", "+70", "[+70,", "+70]", "140", "%"]
     assert expected in [row[: len(expected)] for row in rows]
     assert ["sigma", "0.1", "->", "0.3"] in rows
     assert any("no difference" in line for line in lines) == (width > 80)

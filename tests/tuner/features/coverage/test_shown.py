@@ -31,8 +31,8 @@ def test_a_corner_is_said_with_what_was_seen() -> None:
     said = verdict(full_study(facts={COVERAGE.key: Coverage(10, (other, NARROW))})).sentence
     assert (
         "The last 10 trials lie in one corner of the search space: in 2 of 2 parameters they cover less than half of "
-        "what evenly drawn trials would cover (gamma 1 of 10 parts of its range and "
-        "learning_rate 2 of 10 parts of its range)."
+        "what evenly drawn trials would cover (agent.gamma 1 of 10 parts of its range and "
+        "optimizer.learning_rate 2 of 10 parts of its range)."
     ) in said
     assert "edge" not in said
 
