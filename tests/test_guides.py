@@ -100,21 +100,6 @@ def parents_of(key: str) -> list[str]:
     return [".".join(parts[:depth]) for depth in range(2, len(parts))]
 
 
-FIGURE = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
-
-
-def test_figures_of_the_front_page_are_those_of_the_benchmarks() -> None:
-    """Each row of a table with a link to the benchmarks stands there with the same first cell and the same figures."""
-    measured = [line for line in text_of("tests/benchmarks/README.md").splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in measured]
-    rows = [row for heading in ("steps per second", "protocol") for row in rows_in(text_of("README.md"), heading)]
-    assert len(rows) == 9
-    for first, *figures in rows:
-        (source,) = [cell for cell in cells if cell[0] == first]
-        there = FIGURE.findall(" ".join(source[1:]))
-        assert not [figure for figure in FIGURE.findall(" ".join(figures)) if figure not in there], first
-
-
 def test_every_script_has_its_heading() -> None:
     folder = ROOT / "tests" / "benchmarks"
     scripts = [path.name for path in sorted(folder.glob("*.py")) if 'if __name__ == "__main__"' in path.read_text()]
