@@ -17,7 +17,7 @@ from note_rl.settings.workers import WorkerSettings
 
 
 def make_collector(agent: Any, settings: Settings, policy: Policy, seed: int, rng: np.random.Generator) -> Collecting:
-    """What the settings ask for.
+    """Returns the collector for the settings.
 
     Args:
         agent: Whose `env` it is.
