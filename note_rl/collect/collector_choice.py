@@ -49,7 +49,7 @@ def same_environments(former: Settings, new: Settings) -> bool:
 
 
 def _who(settings: Settings) -> WorkerSettings | None:
-    """The settings of their workers, but for whether gradient steps run at the same time."""
+    """The worker settings, ignoring `overlapping`."""
     return None if settings.workers is None else replace(settings.workers, overlapping=False)
 
 

@@ -60,7 +60,7 @@ class RunningSignal(Protocol):
 
     Attributes:
         signal: Which.
-        target: The value that adaptation aims at.
+        target: The target value of the signal.
     """
 
     signal: "Signal"

@@ -1,4 +1,4 @@
-"""Guards of a recording: all that it depends on besides the contents of tensors, and which losses have guards."""
+"""Everything that a recording depends on besides the contents of tensors, and which agents may be recorded."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
