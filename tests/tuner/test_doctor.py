@@ -172,7 +172,7 @@ def test_a_storage_is_opened_and_a_damaged_one_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_no_secret_and_no_home_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_secret_and_no_home_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in doctor._VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -95,7 +95,7 @@ def rates_used(agent: Any, num_phases: int) -> list[float]:
 
 @pytest.mark.slow_in_keras  # signals are read before any framework
 @pytest.mark.parametrize("framework", frameworks())
-def test_a_signal_of_ones_own_moves_a_hyperparameter_as_worked_out_by_hand(framework: Framework) -> None:
+def test_a_custom_signal_moves_a_hyperparameter_as_worked_out_by_hand(framework: Framework) -> None:
     told = Adaptive(**QUICK, signals=["pool_fill"], parameters={"learning_rate": {"gain": 0.5, **FREE}})
     agent = dqn(framework, told)
     # 16, 32, 48, 64, 80 of 64 wished: the square root of that, but for a ratio of 1, which changes nothing

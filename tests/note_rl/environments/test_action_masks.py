@@ -270,7 +270,7 @@ def test_likelihoods_and_entropies_are_of_allowed_actions(framework, name):
 
 @BOTH
 @pytest.mark.parametrize("name", ["DQN", "PPO"])
-def test_losses_are_told_of_the_masks_of_their_minibatch(framework, name):
+def test_losses_get_the_masks_of_their_minibatch(framework, name):
     """One allowed action: no entropy, and next values that are those of this action."""
     agent = getattr(framework.agents, name)(hidden_size=(4,), env=Places)
     rows = np.eye(4, dtype=np.float32)[[[0, 1]]]

@@ -59,7 +59,7 @@ class Fixed:
 
 
 @pytest.mark.parametrize("framework", frameworks())
-def test_numbers_and_what_is_frozen_are_told(framework: Framework) -> None:
+def test_numbers_and_frozen_layers_are_listed_and_taken_over(framework: Framework) -> None:
     made, like = Fixed(framework), Fixed(framework)
     first, second = made.agent, like.agent
     second.learner.set_state(first.learner.get_state())

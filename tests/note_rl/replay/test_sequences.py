@@ -98,7 +98,7 @@ def test_rollouts_that_were_taken_together_are_learned_from_one_by_one():
     assert block.action[:, 0].tolist() == [[0, 3, 6, 9], [12, 15, 18, 21]]
 
 
-def test_targets_are_updated_after_so_many_gradient_steps():
+def test_targets_of_sequences_are_updated_at_an_interval_of_gradient_steps():
     for interval, expected in ((None, [True] * 6), (3, [False, True, False, False, True, False])):
         experience = made(replay_ratio=100.0, target_update_interval=interval)
         experience.store(steps(0, NUM_STEPS, NUM_ENVS))

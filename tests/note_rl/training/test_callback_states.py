@@ -84,7 +84,7 @@ def restored(tmp_path, callbacks, total_steps=48, **how):
     return agent
 
 
-def test_two_of_a_class_are_told_apart_by_their_order(tmp_path):
+def test_two_of_a_class_are_distinguished_by_their_order(tmp_path):
     ahead = Counter()
     ahead.phases = 100
     counted(tmp_path, [ahead, Counter()])

@@ -322,7 +322,7 @@ def own(tuner: CommandLine) -> CommandLine:
 
 
 @pytest.mark.parametrize("case", OWN_CASES)
-def test_parts_of_ones_own(own: CommandLine, case: str) -> None:
+def test_mistakes_in_custom_parts_are_refused(own: CommandLine, case: str) -> None:
     command, arguments, expected = OWN_CASES[case]
     assert expected in own.refused(command, "--config-dir", "own", *arguments)
 

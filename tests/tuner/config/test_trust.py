@@ -394,7 +394,7 @@ def test_the_groups_of_a_strangers_study_run_nothing(tuner: CommandLine, study: 
     assert "winner.yaml " in tuner("train", "--config-dir", "stranger", "experiment=winner", "--cfg", "job").errors
 
 
-def test_groups_of_ones_own_are_a_part_of_the_program(tuner: CommandLine, own: str) -> None:
+def test_config_groups_of_the_user_are_a_part_of_the_program(tuner: CommandLine, own: str) -> None:
     folder = tuner.folder / "my_conf" / "agent"
     folder.mkdir(parents=True)
     content = {"defaults": ["dqn"], "agent": {"_target_": "my_rl.Cautious"}}

@@ -70,7 +70,7 @@ def test_a_candidate_that_failed_once_is_not_ranked() -> None:
     assert found.sentences[-1] == "a failed: crashed (seed 1): why"
 
 
-def test_a_broken_optimizer_is_told_from_adam_and_equal_ones_tie(tmp_path: Path) -> None:
+def test_a_broken_optimizer_is_distinguished_from_adam_and_equal_ones_tie(tmp_path: Path) -> None:
     agent = quadratic()
     agent.set(learning_starts=40)
     optimizers = [

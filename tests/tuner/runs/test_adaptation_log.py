@@ -58,7 +58,7 @@ class MeanReward(Signal):
         return float(sample.reward.mean()) / self.unit
 
 
-def test_a_signal_of_ones_own_is_named_by_its_class(tuner: CommandLine) -> None:
+def test_a_custom_signal_is_named_by_its_class(tuner: CommandLine) -> None:
     signals = f"adaptive.signals=[{{_target_: {__name__}.MeanReward, unit: 4.0}}]"
     parameters = ("~adaptive.parameters.batch_size", "+adaptive.parameters.learning_rate={gain: 1.0, slew: 10.0}")
     told = ("adaptive=gns", "adaptive.mode=control", signals, "~adaptive.targets", *parameters)

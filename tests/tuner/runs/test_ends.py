@@ -284,7 +284,7 @@ def test_a_trial_that_reaches_its_target_is_complete_with_a_whole_curve(tmp_path
         (80, "best evaluation 262.6 after 80 steps; watch it: tuner play mine weights=best"),
     ],
 )
-def test_better_weights_are_told_apart_from_a_lucky_evaluation_of_the_last_ones(
+def test_better_weights_are_distinguished_from_a_lucky_evaluation_of_the_last_ones(
     tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, steps: int, told: str
 ) -> None:
     """The run ends after 160 of 240 steps, right behind an evaluation, and is then evaluated anew."""

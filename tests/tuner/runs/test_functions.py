@@ -99,7 +99,9 @@ def test_the_same_report_again_and_what_an_earlier_attempt_has_reported_are_no_m
         (10**400, "but its score is the 4 that"),
     ],
 )
-def test_what_is_returned_beside_a_score_is_told(monkeypatch: pytest.MonkeyPatch, returned: Any, told: str) -> None:
+def test_a_return_value_beside_a_score_is_named_in_the_reason(
+    monkeypatch: pytest.MonkeyPatch, returned: Any, told: str
+) -> None:
     said: list[tuple[str, float]] = []
     reporter = Reporter()
     monkeypatch.setattr(reporter, "ends", lambda reason, used: said.append((reason, used)))

@@ -115,7 +115,7 @@ def test_processes_that_are_started_here_do_not_share_gpus() -> None:
         pass
 
 
-def test_hosts_are_told_to_torch_as_torchrun_does_and_only_while_it_trains() -> None:
+def test_torch_gets_hosts_as_from_torchrun_and_only_while_it_trains() -> None:
     def told() -> dict[str, str]:
         return {name: os.environ[name] for name in TORCHRUN if name in os.environ}
 

@@ -140,7 +140,7 @@ def test_time_passes_while_nothing_ends(tmp_path: Path) -> None:
     assert allowance.why_not == "study.budget=26 s: what follows takes about 16 s"
 
 
-def test_a_budget_that_the_fewest_runs_go_over_is_told(tmp_path: Path) -> None:
+def test_a_budget_that_the_fewest_runs_exceed_is_reported(tmp_path: Path) -> None:
     allowance = Allowance(definition(tmp_path, num_trials=100, budget=15.0), 2, lambda: 4.0)
     allowance.see(record(0))
     assert not allowance.one_more(7)

@@ -265,7 +265,9 @@ def test_a_sampler_from_a_registry_is_used(tuner: CommandLine, kind: str) -> Non
         (["sampler.package=samplers/mine"], "sampler.cls is missing"),
     ],
 )
-def test_what_a_registry_does_not_have_is_told_in_a_line(tuner: CommandLine, arguments: list[str], why: str) -> None:
+def test_a_missing_entry_of_a_registry_is_reported_in_a_line(
+    tuner: CommandLine, arguments: list[str], why: str
+) -> None:
     package = tuner.folder / "registry" / "samplers" / "mine"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(MINE)

@@ -75,7 +75,7 @@ class Silent(Exception):  # noqa: N818
         raise KeyboardInterrupt
 
 
-def test_errors_that_cannot_be_told_are_told_nevertheless():
+def test_errors_without_a_readable_text_are_described_nevertheless():
     assert describe_error(Silent()) == "Silent: (its own text cannot be had)"
     assert describe_error(KeyError()) == "KeyError"
     with pytest.raises(Silent) as caught:

@@ -62,7 +62,7 @@ def test_a_home_that_can_be_written_is_used(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.usefixtures("nothing_told")
 @pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME"])
-def test_elsewhere_it_is_a_temporary_folder_of_ones_own(
+def test_elsewhere_it_is_a_private_temporary_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     (tmp_path / "file").touch()  # in which nobody can make a folder, not even root

@@ -185,7 +185,7 @@ def test_there_is_no_trial_outside_a_trial():
     assert current_trial() is None
 
 
-def test_a_process_that_the_trial_has_forked_reports_nothing_and_is_told_why(controller):
+def test_a_process_that_the_trial_has_forked_reports_nothing_and_gets_the_reason(controller):
     controller.line.detach()  # as it does at its fork
     with pytest.raises(TrialInterrupted, match="report only from the process that was started: this is one"):
         controller.context.report(0.5, 1.0)

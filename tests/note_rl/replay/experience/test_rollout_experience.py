@@ -31,7 +31,7 @@ def test_the_learned_reward_of_a_rollout_goes_into_its_advantages():
     assert sample.extras["expert_obs"].shape == (1, 4, 1)
 
 
-def test_a_rollout_updates_targets_every_so_many_gradient_steps_if_told():
+def test_a_rollout_updates_targets_at_an_interval_of_gradient_steps_if_one_is_given():
     experience = rollout(num_steps=8, batch_size=2, num_epochs=2, target_update_interval=3)
     experience.store(steps(0, 8))
     (sample,) = experience.update_blocks(Clock(num_gradient_steps=1))

@@ -105,7 +105,7 @@ def test_two_that_only_help_together_are_not_taken_for_idle() -> None:
     assert "leave it at its default" not in said
 
 
-def test_what_is_idle_is_told_from_what_others_need() -> None:
+def test_idle_settings_are_distinguished_from_needed_ones() -> None:
     """a and b only help together; d and e do nothing; which of a and b comes first is chance."""
     score = lambda names: 20.0 * ("c" in names) + 50.0 * ({"a", "b"} <= names)  # noqa: E731
     found = walked(score, 5, AblationSettings(8, 4, until=None))

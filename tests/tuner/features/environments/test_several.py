@@ -311,7 +311,9 @@ def test_a_good_policy_is_better_than_a_random_one(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_scores_told_before_stay_true(tmp_path: Path, environments: tuple[StudyEnvironment, ...], said: str) -> None:
+def test_environments_that_would_falsify_stored_scores_are_refused(
+    tmp_path: Path, environments: tuple[StudyEnvironment, ...], said: str
+) -> None:
     study(tmp_path, **FEW)
     with pytest.raises(UserError, match=said):
         study(tmp_path, **FEW, environments=environments)
@@ -335,7 +337,7 @@ class Told(StudyListener):
         self.wholes.append((record.stage, record.number))
 
 
-def test_listeners_hear_of_each_part_and_once_of_the_whole(tmp_path: Path) -> None:
+def test_listeners_are_called_for_each_part_and_once_for_the_whole(tmp_path: Path) -> None:
     told = Told()
     summary = study(tmp_path, listener=told)
     assert Counter(told.wholes) == Counter((run.stage, run.number) for run in summary.runs)

@@ -80,7 +80,7 @@ def _check_line(tuner: CommandLine, output: str, summary: StudySummary, agent: s
     assert tuple(read_reports(tuner.folder / "alone")) == last.curve
 
 
-def test_a_schedule_of_the_best_rate_that_falls_is_told_and_shown(tuner: CommandLine) -> None:
+def test_a_schedule_of_the_best_rate_that_falls_is_reported_and_shown(tuner: CommandLine) -> None:
     answer = tuner("tune", *DRIFTING, *FOUR)
     assert (answer.status, answer.errors) == (0, "")
     assert "score of its schedule from scratch on test seeds" in answer.output

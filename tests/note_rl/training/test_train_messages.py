@@ -127,7 +127,7 @@ def test_a_call_that_plays_nothing_says_so(framework, caplog):
     assert [record.message for record in caplog.records] == ["train() plays nothing: criterion is reached already"]
 
 
-def test_processes_that_have_no_use_are_told_of_once(framework, caplog, monkeypatch):
+def test_processes_that_have_no_use_are_warned_of_once(framework, caplog, monkeypatch):
     monkeypatch.setattr(errors, "_said", set())
     agent, optimizer = dqn(framework, num_envs=2)
     with caplog.at_level(logging.WARNING, logger="note_rl"):
