@@ -264,8 +264,8 @@ def main(pair: str = "dqn-cartpole", trials: str = "40", repetitions: str = "100
         found["steps of screening"].append(pruned.steps / whole.steps)
         found["steps before the test"].append((pruned.steps + pruned.later) / (whole.steps + whole.later))
         if (seed + 1) % 10 == 0:
-            told = "  ".join(f"{name} {interval(values)}" for name, values in found.items())
-            print(f"{pair} {sampler}, {trials} trials, {seed + 1} studies: {told}", flush=True)
+            intervals = "  ".join(f"{name} {interval(values)}" for name, values in found.items())
+            print(f"{pair} {sampler}, {trials} trials, {seed + 1} studies: {intervals}", flush=True)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ CASES = {
 
 def main() -> None:
     """Train and evaluate, case after case."""
-    from tuner.results.statistics import iqm  # which the other interpreter lacks
+    from tuner.results.statistics import iqm  # which the other interpreter does not have
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("cases", nargs="*", choices=[[], *CASES], default=[], metavar="CASE", help=", ".join(CASES))

@@ -197,7 +197,7 @@ class Plain:
     same_seeds: bool = True
 
     def run(self, truth: Truth, budget: int, seed: int) -> Found:
-        """One search of so many runs."""
+        """One search of `budget` runs."""
         landscape, left, scores = truth.landscape, float(budget), dict[int, float]()
         points: list[dict[str, Scalar]] = []
         with quiet_optuna():

@@ -86,7 +86,7 @@ class Outcome:
 
 
 def some_cases(seed: int, count: int, paths: tuple[str, ...] = tuple(READERS)) -> list[Case]:
-    """So many cases: each file in turn, then each of its damages in turn, in random order."""
+    """Returns `count` cases: each file in turn, then each of its damages in turn, in random order."""
     rng = random.Random(seed)
     by_path = {path: list(_cases_of(path, rng)) for path in paths}
     for cases in by_path.values():

@@ -120,7 +120,7 @@ def core_lines() -> list[Line]:
 
 
 def some_lines(seed: int, count: int, pairs: float = 0.2) -> list[Line]:
-    """So many different lines, drawn from all commands alike; a share of them tries two keys at once.
+    """Returns `count` different lines, drawn from all commands alike; a share of them tries two keys at once.
 
     Args:
         seed: Of the draw.

@@ -49,7 +49,7 @@ class Chaos:
         folder: Where the command runs.
         arguments: Of `tuner tune`.
         seed: Of the disturbances.
-        tell: Told of each disturbance.
+        tell: Called with a line for each disturbance.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Chaos:
 
         Args:
             kinds: What is done, of `KINDS`.
-            longest_wait_s: Each comes up to so many seconds after the former, or after the first trial is at work.
+            longest_wait_s: Most seconds from the former disturbance, or from the first trial at work, to each.
 
         Returns:
             What was not done, as the study was over before.

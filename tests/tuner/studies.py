@@ -71,7 +71,7 @@ def learn(spec: TrialSpec, attempt: int) -> Script:
 
 
 class ControllerDied(BaseException):
-    """Stands for a kill -9 of the controller: nothing is caught, cleaned up or told."""
+    """Stands for a kill -9 of the controller: nothing is caught, cleaned up or reported."""
 
 
 @dataclass
@@ -116,7 +116,7 @@ class FakeExecutor:
     Args:
         parallel: Trials at a time.
         behave: What they do.
-        die_after: Raise `ControllerDied` after so many events.
+        die_after: Raise `ControllerDied` after this number of events.
 
     Attributes:
         tells_again: Whether trials that go on tell their last report again, as agents do.

@@ -1,4 +1,4 @@
-"""What is said before training where an agent of one's own, its environment or its optimizer does not fit."""
+"""Errors before training where a custom agent, its environment or its optimizer does not fit."""
 
 import math
 from types import SimpleNamespace

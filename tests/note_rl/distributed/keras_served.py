@@ -1,7 +1,7 @@
 """One process of a ParameterServerStrategy: python -m tests.note_rl.distributed.keras_served ...
 
 TF_CONFIG says which process it is. Arguments: the folder that files go to, and "train", or "wait": then training has no
-end, and each training phase is told by a file.
+end, and each training phase is reported by a file.
 """
 
 import os

@@ -171,7 +171,7 @@ def test_other_vectors_say_that_they_cannot_be_brought_back():
 
 
 class OwnVector(VectorEnv[Any, Any, Any]):
-    """Of one's own: whole numbers first, rewards [E, 1], and keeps what it shows."""
+    """A custom one: whole numbers first, rewards [E, 1], and keeps what it shows."""
 
     metadata = {"autoreset_mode": AutoresetMode.DISABLED}  # noqa: RUF012
     num_envs = 2

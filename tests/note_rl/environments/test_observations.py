@@ -141,7 +141,7 @@ def test_a_missing_key_is_named() -> None:
 
 
 class WithMore(Plain):
-    """Shows a part that its space lacks, from a step on."""
+    """Shows a part that its space does not have, from a step on."""
 
     def __init__(self, first: int, space: Any, shown: Any, more: Any) -> None:
         super().__init__()

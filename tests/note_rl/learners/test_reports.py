@@ -1,4 +1,4 @@
-"""What losses report, on the way from the agent to whoever looks at it; the same in both frameworks."""
+"""Reports of losses, on the way from the agent to their readers; the same in both frameworks."""
 
 import numpy as np
 import pytest

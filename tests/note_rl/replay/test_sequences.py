@@ -28,7 +28,7 @@ def blocks(experience, num_gradient_steps=0):
 
 
 def check_read_as_it_happened(sample, story, oldest):
-    """Each sequence is so many consecutive steps of one environment, none of them older than that number."""
+    """Each sequence is NUM_STEPS consecutive steps of one environment, none of them older than that number."""
     num_envs = story.ended.shape[1]
     for place in np.ndindex(sample.reward.shape[:2]):
         t, e = divmod(int(sample.action[place][0]), num_envs)
@@ -175,7 +175,7 @@ def test_settings_are_found_by_their_names_in_set():
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("arguments", "message"),
     [
         ({"sequences": True, "PPO": True}, "PPO=True and sequences=True are two ways of training"),
         ({"sequences": True, "PR": True}, "PR=True does not go with sequences=True"),
@@ -194,9 +194,9 @@ def test_settings_are_found_by_their_names_in_set():
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(told, message):
+def test_what_does_not_fit_is_refused(arguments, message):
     with pytest.raises(SettingsError, match=message):
-        settings_from_set(policy=SoftmaxPolicy(), **told)
+        settings_from_set(policy=SoftmaxPolicy(), **arguments)
 
 
 def test_windows_are_for_other_pools():

@@ -437,16 +437,16 @@ def test_every_known_name_is_defined_by_ourselves_or_by_gymnasium() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [{"directory": "/anywhere"}, {"entity": "stranger"}, {"_args_": ["tuner", "auto", "/x"]}]
+    "more", [{"directory": "/anywhere"}, {"entity": "stranger"}, {"_args_": ["tuner", "auto", "/x"]}]
 )
 def test_where_a_tracker_writes_and_sends_to_is_not_for_a_stranger_to_say(
-    tmp_path: Path, config: Config, told: Config
+    tmp_path: Path, config: Config, more: Config
 ) -> None:
     usual = {"_target_": "tuner.trackers.wandb.WandbTracker", "project": "p", "mode": "offline", "entity": None}
     hostile(tmp_path / "usual", config, lambda changed: changed.update(tracker={"w": usual}))
     assert read_config(tmp_path / "usual")["tracker"] == {"w": usual}
-    hostile(tmp_path / "run", config, lambda changed: changed.update(tracker={"w": {**usual, **told}}))
-    with pytest.raises(UserError, match=f"tracker.w.{next(iter(told))}=.*"):
+    hostile(tmp_path / "run", config, lambda changed: changed.update(tracker={"w": {**usual, **more}}))
+    with pytest.raises(UserError, match=f"tracker.w.{next(iter(more))}=.*"):
         read_config(tmp_path / "run")
-    assert read_config(tmp_path / "run", ["tuner.trackers.wandb.WandbTracker"])["tracker"]["w"] == {**usual, **told}
-    assert read_config(tmp_path / "run")["tracker"]["w"] == {**usual, **told}  # it was vouched for
+    assert read_config(tmp_path / "run", ["tuner.trackers.wandb.WandbTracker"])["tracker"]["w"] == {**usual, **more}
+    assert read_config(tmp_path / "run")["tracker"]["w"] == {**usual, **more}  # it was vouched for

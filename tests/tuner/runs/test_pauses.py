@@ -16,7 +16,7 @@ PARAMETERS = "learner/agent/"
 
 
 class PausingReporter(Reporter):
-    """Is told to pause at a rung, whenever that is reported."""
+    """Has to pause at a rung, whenever that is reported."""
 
     def __init__(self, rung: float | None, reported: list[tuple[float, float]] | None = None) -> None:
         super().__init__()

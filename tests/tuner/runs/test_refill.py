@@ -1,4 +1,4 @@
-"""What a tracker lacks of a run is refilled from its folder."""
+"""Missing data of a run in a tracker are refilled from its folder."""
 
 import json
 from pathlib import Path

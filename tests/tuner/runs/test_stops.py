@@ -38,7 +38,7 @@ class Stopping:
         self.calls_left = self.checks_left = math.inf
 
     def attempt(self, num_calls: float) -> None:
-        """From now on so many calls are answered, and the last of them ends the run."""
+        """From now on `num_calls` calls are answered, and the last of them ends the run."""
         self.calls_left = num_calls
 
     def built(self, config: JsonDict) -> None:
@@ -83,7 +83,7 @@ def config_of(agent: str, backend: str, *overrides: str) -> RunConfig:
 
 
 def attempt(config: RunConfig, folder: Path, reporter: Stopping, num_calls: float) -> bool:
-    """Goes on for so many calls of the reporter; whether the run came to its end."""
+    """Goes on for `num_calls` calls of the reporter; whether the run came to its end."""
     folder.mkdir(exist_ok=True)
     reporter.attempt(num_calls)
     try:

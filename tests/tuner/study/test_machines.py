@@ -1,4 +1,4 @@
-"""Where runs ran: told by the trial, kept with the run, shown wherever a run is."""
+"""The machine of each run: reported by the trial, kept with the run, shown wherever a run is."""
 
 import csv
 import io

@@ -166,7 +166,7 @@ def test_lock_is_exclusive_and_seen_from_outside(folder):
 
 
 def test_a_look_from_outside_does_not_keep_the_owner_out(folder):
-    """`is_locked` holds the lock for an instant: whoever wants it waits that long."""
+    """`is_locked` holds the lock for an instant: another process that wants it waits that long."""
     looking = threading.Event()
 
     def look():

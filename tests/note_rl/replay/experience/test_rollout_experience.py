@@ -55,7 +55,7 @@ def test_a_rollout_of_large_observations_comes_in_several_blocks_of_the_same_min
 
 
 def kept_by_a_window(window, **settings):
-    """What each update block draws, and what it ought to: the window's highest scores at each of the points told."""
+    """The update blocks as drawn, and the scores in the end, from which the window takes the highest."""
     priority = RolloutPriority(lambda_=1.0, alpha=1.0, initial_td=1.0)
     experience = rollout(num_steps=64, batch_size=8, num_epochs=3, priority=priority, window=window, **settings)
     experience.store(steps(0, 64))

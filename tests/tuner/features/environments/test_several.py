@@ -175,7 +175,7 @@ def test_a_controller_that_dies_again_and_again_loses_and_repeats_nothing(
 def test_dying_in_the_middle_of_any_write_loses_and_repeats_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every session may write so many records, and then it dies: also between the last part and its whole."""
+    """Every session may write a number of records, and then it dies: also between the last part and its whole."""
     writes = die_after_writes(monkeypatch)
     ended: Counter[str] = Counter()
     for session in range(100):
@@ -324,7 +324,7 @@ def test_a_budget_counts_the_steps_in_all_environments(tmp_path: Path) -> None:
     assert len(study(tmp_path, max_env_steps=32_400).stage("screen")) == 4
 
 
-class Told(StudyListener):
+class Noting(StudyListener):
     def __init__(self) -> None:
         self.parts: list[tuple[str, int, str]] = []
         self.wholes: list[tuple[str, int]] = []
@@ -338,7 +338,7 @@ class Told(StudyListener):
 
 
 def test_listeners_are_called_for_each_part_and_once_for_the_whole(tmp_path: Path) -> None:
-    told = Told()
+    told = Noting()
     summary = study(tmp_path, listener=told)
     assert Counter(told.wholes) == Counter((run.stage, run.number) for run in summary.runs)
     assert Counter(told.parts) == Counter((*run, name) for run in told.wholes for name in ("low", "high"))

@@ -1,4 +1,4 @@
-"""Studies of several objectives: what is run, what is told, which front comes out, what is said and refused."""
+"""Studies of several objectives: what is run, what samplers get, which front comes out, what is said and refused."""
 
 import io
 import math
