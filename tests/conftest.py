@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Hooks for all tests."""
 
 import gc
 import os

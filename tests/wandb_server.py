@@ -64,7 +64,7 @@ class Artifact:
 
 @dataclass
 class FakeServer:
-    """What was received, by run id.
+    """A server that keeps what it received, by run id.
 
     Attributes:
         url: where it listens.

@@ -49,7 +49,7 @@ RATE, GAMMA = 3e-4, 0.99
 
 @dataclass(frozen=True)
 class Case:
-    """What everybody trains: see `against_others.py`; images where there are no hidden sizes."""
+    """The task that all contenders train: see `against_others.py`; images where there are no hidden sizes."""
 
     algorithm: str
     env: str

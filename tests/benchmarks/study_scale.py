@@ -1,5 +1,5 @@
 # ruff: noqa: T201
-"""What the controller costs per trial, against Optuna's own loop, and how its memory and its page grow.
+"""Cost of the controller per trial, against Optuna's own loop, and the growth of its memory and its page.
 
 Run it as `python tests/benchmarks/study_scale.py [TRIALS] [random|tpe] [sqlite|memory]` (10,000, random, sqlite). Both
 sides sample the same space with the same sampler, report at the same rungs and keep everything in SQLite with a

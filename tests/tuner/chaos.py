@@ -113,7 +113,7 @@ class Chaos:
         return [_timeless(run) for run in runs]
 
     def parameters(self) -> dict[str, bytes]:
-        """What each run has learned, bit for bit: all arrays of its last checkpoint."""
+        """Parameters of each run, bit for bit: all arrays of its last checkpoint."""
         found = {}
         for path in sorted((self.folder / "studies" / STUDY).rglob(files.CHECKPOINT_FILE)):
             arrays, _ = read_checkpoint(path)

@@ -56,7 +56,7 @@ SMALL_AGENTS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command printed, and its exit status."""
+    """Output of a command, and its exit status."""
 
     status: int
     output: str

@@ -49,7 +49,7 @@ SPACE: JsonDict = {
 
 @dataclass
 class Script:
-    """What a fake trial does: reports its curve from where it was, then ends.
+    """Behaviour of a fake trial: reports its curve from where it was, then ends.
 
     Attributes:
         whole_s: Seconds of training that it says a whole run takes; None: it does not say.
@@ -62,7 +62,7 @@ class Script:
 
 
 Behaviour = Callable[[TrialSpec, int], Script]
-"""What a trial does at its n-th attempt (counted from 1)."""
+"""Behaviour of a trial at its n-th attempt (counted from 1)."""
 
 
 def learn(spec: TrialSpec, attempt: int) -> Script:

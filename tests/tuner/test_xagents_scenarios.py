@@ -1,4 +1,4 @@
-"""What users of xagents, the library of manual 004, expect, as far as no other test shows it; see tests/README.md."""
+"""Scenarios of users of xagents, the library of manual 004, that no other test shows; see tests/README.md."""
 
 import inspect
 import json
@@ -23,7 +23,7 @@ __all__ = ["tuner"]
 
 AGENTS = ("A2C", "ACER", "DDPG", "DQN", "PPO", "TD3", "TRPO")
 FOUND = {"PPO": {"entropy_coef": 0.025}}
-"""What was found to be better for discrete actions than Python's number: on the command line, where conf/ says so."""
+"""Numbers found to be better for discrete actions than Python's: on the command line, where conf/ says so."""
 
 # Its options: by agent, what is typed here instead. None of the values is what holds without it.
 OF_ALL = {

@@ -62,7 +62,7 @@ def parameters(agent):
 
 
 def refusals(strategy):
-    """What is said to those who ask for what cannot be."""
+    """Errors of calls that cannot be distributed."""
     outside = one_step_at_a_time()
     with strategy.scope():
         adapted = dqn(num_updates=1, adaptive=Adaptive(signals=["priority_ess"], parameters={"batch_size": {}}))

@@ -1,4 +1,4 @@
-"""What a callback sets on rank 0 reaches all ranks."""
+"""Changes by a callback on rank 0 reach all ranks."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the classes of agents declare: that it is true of the built-in ones, and what is refused on its account."""
+"""Declarations of agents' classes: they are true of the built-in ones, and agents are refused on their account."""
 
 import gymnasium
 import pytest

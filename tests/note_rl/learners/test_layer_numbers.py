@@ -1,4 +1,4 @@
-"""What is set on the layers of one agent is set on those of another that is like it, as ranks tell it to each other."""
+"""Numbers set on the layers of one agent are set on those of another that is like it, as ranks do with each other."""
 
 import json
 from typing import Any

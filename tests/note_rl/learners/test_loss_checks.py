@@ -330,7 +330,7 @@ def test_batch_statistics_that_have_no_running_ones_are_left_alone(framework):
 
 
 def test_large_values_and_small_errors_are_no_mistake(framework):
-    """What rounds is the sum over samples, not each of them: values of 1e5 are known to 1e-2 only."""
+    """Rounding happens in the sum over samples, not in each of them: values of 1e5 are known to 1e-2 only."""
 
     def loss(self, s, r, d):
         return framework.mean(((1e5 + (s @ self.w)[:, 0]) - (1e5 + r)) ** 2)

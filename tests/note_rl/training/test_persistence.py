@@ -1,4 +1,4 @@
-"""What restore_param() takes along beside the parameters: the scales that they were learned in."""
+"""restore_param() takes along the scales that the parameters were learned in."""
 
 from pathlib import Path
 from typing import Any

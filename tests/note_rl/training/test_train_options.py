@@ -1,4 +1,4 @@
-"""What train() takes besides optimizer and length, over both frameworks."""
+"""Arguments of train() besides optimizer and length, over both frameworks."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""What `tuner tune` makes of its configuration: a study, or a refusal before anything is written."""
+"""From the configuration of `tuner tune` to a study, or a refusal before anything is written."""
 
 from itertools import zip_longest
 

@@ -1,4 +1,4 @@
-"""What conf/ says of a setting agrees with the setting: the same number, or the other one is named behind it."""
+"""Comments and values in conf/ agree with Python's defaults: the same number, or the other one is named behind it."""
 
 import importlib
 import inspect
@@ -65,7 +65,7 @@ def defaults_of(target: Any) -> dict[str, Field]:
 
 
 def mismatch(line: Line, known: Field) -> str | None:
-    """What is wrong with a line of YAML; None: nothing."""
+    """The mistake in a line of YAML; None: there is none."""
     key, value, comment = line
     default = list(known.default) if isinstance(known.default, tuple) else known.default
     said = re.search(r"\(Python: (.*?)(, as .*)?\)", comment)

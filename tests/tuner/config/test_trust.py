@@ -43,7 +43,7 @@ def config() -> Config:
 
 
 class Opened:
-    """What an unpickled one does: leaves a file named `owned`."""
+    """Leaves a file named `owned` when it is unpickled."""
 
     def __reduce__(self) -> Any:
         return os.mkdir, ("owned",)
@@ -363,7 +363,7 @@ def test_a_trial_of_a_study_made_here_is_known(tuner: CommandLine, own: str) -> 
 
 @pytest.fixture
 def study(tuner: CommandLine) -> Path:
-    """What `tuner tune` leaves, as far as --config-dir is concerned; `experiment/winner.yaml` is how it is known."""
+    """The folder of a study, as far as --config-dir is concerned; `experiment/winner.yaml` is how it is known."""
     folder = tuner.folder / "stranger"
     (folder / "experiment").mkdir(parents=True)
     (folder / "hidden.py").write_text("import os\nos.mkdir('owned')\n")

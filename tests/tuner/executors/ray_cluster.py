@@ -110,7 +110,7 @@ def seats() -> list[psutil.Process]:
 
 
 def living() -> list[psutil.Process]:
-    """What runs because of the cluster: also trials, whose seat may be gone."""
+    """Processes that run because of the cluster: also trials, whose seat may be gone."""
     mark, found = os.environ[MARK], []
     for process in psutil.process_iter():
         try:

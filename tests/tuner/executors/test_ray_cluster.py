@@ -129,7 +129,7 @@ SLOW = {**CONFIG, "sleep_s": 0.05}
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    """What a study comes to on this machine."""
+    """Results of a study on this machine."""
     folder = tmp_path_factory.mktemp("local")
     with LocalExecutor(1) as executor:
         return facts_of(run_study(folder, executor, url=sqlite(folder), config=SLOW, num_trials=6))

@@ -1,5 +1,5 @@
 # ruff: noqa: T201 - what is printed goes to output.log
-"""What the trials of these tests do. Framework-free; imported in the child by the path that the specs name."""
+"""Entry functions of these tests' trials. Framework-free; imported in the child by the path that the specs name."""
 
 import ctypes
 import json

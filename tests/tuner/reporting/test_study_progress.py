@@ -59,7 +59,7 @@ def test_best_is_over_seeds_in_the_newest_stage() -> None:
 
 
 def worked_out(runs: list[RunRecord], stage: str) -> tuple[object, ...]:
-    """What a tally has to say, from scratch."""
+    """The numbers of a tally, computed from scratch."""
     own = [one for one in runs if one.stage == stage]
     best: tuple[Estimate | None, str] = (None, "")
     for newest in all_stages():

@@ -1,4 +1,4 @@
-"""What a terminal and a pipe show while a study runs."""
+"""Progress of a study in a terminal and in a pipe."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""What a function saves and goes on from: complete or not there, the same values, no code in it."""
+"""State that a function saves and goes on from: complete or not there, the same values, no code in it."""
 
 import json
 import math

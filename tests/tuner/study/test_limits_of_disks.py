@@ -1,4 +1,4 @@
-"""What is left of killed writers, full disks, storage files that vanish, and commands that must write nothing."""
+"""Killed writers, full disks, storage files that vanish, and commands that must write nothing."""
 
 import hashlib
 import json

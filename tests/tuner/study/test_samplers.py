@@ -38,7 +38,7 @@ def factory(*overrides: str) -> Any:
 
 
 def search(*overrides: str, seed: int = 0, num_trials: int = 40) -> list[tuple[dict[str, Any], float]]:
-    """What is drawn, and the noise-free score of that."""
+    """The values drawn, and their noise-free score."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     space = Space.from_config({"agent": HILL}, {"agent": AGENT})
     sampler = make_sampler(factory(*overrides), seed, 0, space)

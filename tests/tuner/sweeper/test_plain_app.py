@@ -83,7 +83,7 @@ class App:
 
 @contextmanager
 def _main_program(folder: Path, *argv: str) -> Iterator[None]:
-    """What a program registers and imports is gone behind it; files that are composed are read anew."""
+    """Names that a program registers and imports are gone behind it; files that are composed are read anew."""
     root, store, known = logging.getLogger(), ConfigStore.instance(), set(sys.modules)
     handlers, level = list(root.handlers), root.level
     state = Singleton.get_state()  # a job may put other objects in their places

@@ -1,4 +1,4 @@
-"""What an entry function can rely on, without a process around it."""
+"""Guarantees for an entry function, without a process around it."""
 
 import signal
 import socket
@@ -28,7 +28,7 @@ class Controller:
         self.socket.sendall(encode_verdict(verdict))
 
     def heard(self):
-        """What was said so far."""
+        """Messages so far."""
         received = b""
         try:
             while data := self.socket.recv(65536, socket.MSG_DONTWAIT):
@@ -141,7 +141,7 @@ def test_stop_that_nobody_asked_for_is_found_between_reports(controller):
 
 
 def test_signal_ends_the_wait_for_a_verdict(controller):
-    """What SIGTERM does in a child: no verdict ever comes, and yet `report` returns."""
+    """The effect of SIGTERM in a child: no verdict ever comes, and yet `report` returns."""
     before = signal.signal(signal.SIGALRM, lambda *_: controller.line.end("stopped by SIGTERM"))
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)

@@ -20,7 +20,7 @@ from tests.note_rl.collect.workers.pool_agents import AHEAD, TURNS, agent, worke
 
 
 def actions(made):
-    """What was done in each phase: [T, E] of updates that the agent had seen."""
+    """Actions of each phase: [T, E] of updates that the agent had seen."""
     return [sample.action[0].reshape(-1) for sample in made.learner.seen]
 
 

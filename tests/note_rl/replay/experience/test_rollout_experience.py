@@ -1,4 +1,4 @@
-"""What is learned from a rollout: minibatches, target updates, windows and priorities."""
+"""Learning from a rollout: minibatches, target updates, windows and priorities."""
 
 import numpy as np
 import pytest

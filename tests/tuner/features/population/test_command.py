@@ -30,7 +30,7 @@ FOUR = ("study=pbt", "study.metric=final", "study.evolution.generations=4", "stu
 
 
 def replayed(tuner: CommandLine, study: Path) -> Any:
-    """What the winner's experiment file trains with, and on the seed of its test run."""
+    """The winner's test run, and the reports of its experiment file on the same seed."""
     result = package.load(study)
     run = next(one for one in result.summary.stage("test") if one.label == result.summary.winner_label)
     answer = tuner(
