@@ -65,7 +65,7 @@ class MADDPG(MADDPGSettings, RL):
         return tf.stop_gradient(tf.stack(actions, 1))
 
     def _value(self, critics: list[keras.Model], s: tf.Tensor, a: tf.Tensor, i: int) -> tf.Tensor:
-        """Value estimates of agent i, [B], for states [B, n, obs] and actions [B, n, A]."""
+        """Estimated values of agent i, [B], for states [B, n, obs] and actions [B, n, A]."""
         if not self.centralised:
             s, a = s[:, i : i + 1], a[:, i : i + 1]
         return critics[i](tf.concat([tf.cast(_flat(s), a.dtype), _flat(a)], 1))[:, 0]  # as torch.cat does
@@ -100,7 +100,7 @@ class MADDPG(MADDPGSettings, RL):
         return -tf.reduce_sum(own * values, -1) - self.entropy_coef * entropy
 
     def _values_of_choices(self, s: tf.Tensor, a: tf.Tensor, i: int) -> tf.Tensor:
-        """Value estimates of agent i for each of its actions, [B, A], where the others do `a` [B, n, A]."""
+        """Estimated values of agent i for each of its actions, [B, A], where the others do `a` [B, n, A]."""
         size = self.action_size
         choices = tf.tile(tf.eye(size), (s.shape[0], 1))  # [B*A, A]
         joint = _replaced(tf.repeat(a, size, 0), i, choices)

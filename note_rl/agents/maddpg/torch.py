@@ -65,7 +65,7 @@ class MADDPG(MADDPGSettings, RL_pytorch):
         return torch.stack(actions, 1)
 
     def _value(self, critics: nn.ModuleList, s: Tensor, a: Tensor, i: int) -> Tensor:
-        """Value estimates of agent i, [B], for states [B, n, obs] and actions [B, n, A]."""
+        """Estimated values of agent i, [B], for states [B, n, obs] and actions [B, n, A]."""
         if not self.centralised:
             s, a = s[:, i : i + 1], a[:, i : i + 1]
         value: Tensor = critics[i](torch.cat([s.flatten(1), a.flatten(1)], 1)).squeeze(1)
@@ -101,7 +101,7 @@ class MADDPG(MADDPGSettings, RL_pytorch):
         return -(own * values).sum(-1) - self.entropy_coef * entropy
 
     def _values_of_choices(self, s: Tensor, a: Tensor, i: int) -> Tensor:
-        """Value estimates of agent i for each of its actions, [B, A], where the others do `a` [B, n, A]."""
+        """Estimated values of agent i for each of its actions, [B, A], where the others do `a` [B, n, A]."""
         size = self.action_size
         choices = torch.eye(size, device=s.device).repeat(len(s), 1)  # [B*A, A]
         joint = _replaced(a.repeat_interleave(size, 0), i, choices)

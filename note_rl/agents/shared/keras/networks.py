@@ -31,7 +31,7 @@ def small_uniform(num_inputs: int) -> dict[str, keras.initializers.Initializer]:
 
 
 def as_numbers(x: tf.Tensor) -> tf.Tensor:
-    """Network input in single precision: bytes of images as 0 to 1, whole numbers as they are."""
+    """The input of a network in single precision: bytes of images as 0 to 1, whole numbers as they are."""
     return tf.cast(x, tf.float32) / 255.0 if x.dtype == tf.uint8 else tf.cast(x, tf.float32)
 
 

@@ -46,7 +46,7 @@ def as_dense_layers(weights: Sequence[tuple[Tensor, Tensor]], activations: Seque
 
 
 def as_numbers(x: Tensor) -> Tensor:
-    """Network input in single precision: bytes of images as 0 to 1, whole numbers as they are."""
+    """The input of a network in single precision: bytes of images as 0 to 1, whole numbers as they are."""
     return x.float() / 255.0 if x.dtype == torch.uint8 else x.float()
 
 
