@@ -212,7 +212,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _fed(train_loss: Any) -> list["_MetricUpdate"]:
-    """Who feeds the metric that train() was given, if any (SettingsError: it is none)."""
+    """The callbacks that feed the metric given to train(), if there is one (SettingsError: it is no metric)."""
     if train_loss is not None and not hasattr(train_loss, "update_state"):
         raise SettingsError(
             f"train_loss, the first argument, is a metric such as keras.metrics.Mean(), got {train_loss!r}; "

@@ -18,7 +18,7 @@ Activation = Literal["relu", "tanh", "elu", "silu"]
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What E environments went through in T consecutive steps, in the order it happened.
+    """Transitions of E environments in T consecutive steps, in the order they happened.
 
     Attributes:
         obs: What the agent saw. [T, E, *obs]
@@ -136,7 +136,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What an update block gave.
+    """Results of an update block.
 
     Attributes:
         loss: The mean loss of each gradient step, one column per optimizer; where parameter groups wait for a sync, one
@@ -171,7 +171,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class TrainResult:
-    """What a call of train() did.
+    """Results of a call of train().
 
     Attributes:
         returns: Undiscounted return of each finished episode.

@@ -86,7 +86,7 @@ def commands_of(block: Block) -> Iterator[list[str]]:
 
 
 def section(document: str, heading: str) -> str:
-    """What stands below a heading, up to the next one."""
+    """The text below a heading, up to the next one."""
     found = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text_of(document), re.MULTILINE | re.DOTALL)
     assert found, f"{document} has no section {heading!r}"
     return found[1]

@@ -1,4 +1,4 @@
-"""What README files and guides show: commands are accepted, examples run, tables and links name what is there."""
+"""README files and guides: commands are accepted, examples run, tables and links name what is there."""
 
 import ast
 import copy
@@ -53,11 +53,11 @@ SMALL_STUDY = (
     *("study.num_test_seeds=1", "executor=inline", "storage=journal"),
 )
 SMALLER = {"30_000": "256", "evaluate(20)": "evaluate(1)"}
-"""What is changed in code that is run."""
+"""Replacements in code that is run."""
 
 
 def names_in(cell: str) -> list[str]:
-    """What is quoted and no setting, command or title of an extra."""
+    """Quoted words that are no setting, command or title of an extra."""
     return [name for name in quoted(re.sub(r"\(extra `\w+`\)", "", cell)) if re.fullmatch(r"\w+", name)]
 
 
@@ -226,7 +226,7 @@ output=1
 
 
 def typed_in(document: str, first_heading: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What the last column of a document's tables says is to be typed: the command and its settings."""
+    """Commands and their settings that the last column of a document's tables says to type."""
     headings = re.findall(r"^\| ([^|]+) \| here \|$", text_of(document), re.MULTILINE)
     assert headings[0] == first_heading
     for first, second in re.findall(r"^\| (.+?) \| (.+) \|$", text_of(document), re.MULTILINE):

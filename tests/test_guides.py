@@ -1,4 +1,4 @@
-"""What holds for all guides: their length, their sentences, words that are explained, outcomes, settings, figures."""
+"""Rules for all guides: their length, their sentences, words that are explained, outcomes, settings, figures."""
 
 import re
 

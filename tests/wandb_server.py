@@ -64,7 +64,7 @@ class Artifact:
 
 @dataclass
 class FakeServer:
-    """What was received, by run id.
+    """A server that keeps what it received, by run id.
 
     Attributes:
         url: where it listens.
@@ -118,7 +118,7 @@ class FakeServer:
         raise UnknownRequestError(f"{method} {path}")
 
     def graphql(self, request: Json) -> Json:
-        """One query or mutation, by its name; W&B refuses one that lacks what it requires."""
+        """One query or mutation, by its name; W&B refuses one without its required variables."""
         declared = _OPERATION.match(request["query"])
         name, variables = request.get("operationName") or (declared and declared[1]), request.get("variables") or {}
         operation = _OPERATIONS.get(str(name))

@@ -164,7 +164,7 @@ class Adaptation:
         return values
 
     def _find_base(self, name: str) -> None:
-        """What a number would be without adaptation; refused if it begins out of bounds."""
+        """Notes the value that a number has without adaptation; refused if it begins out of bounds."""
         adapter = self._adapters[name]
         base = adapter.hyperparameter.base(self._scheduled)
         if name not in self._base:

@@ -1,4 +1,4 @@
-"""What a batch of another size takes along, so that optimizers go as far and remember as long as before."""
+"""Optimizer numbers that follow the batch size, so that optimizers go as far and remember as long as before."""
 
 import math
 from collections.abc import Mapping

@@ -20,7 +20,7 @@ _LARGEST = 50.0  # logarithm of a factor, so that none overflows
 
 @dataclass(frozen=True)
 class DecisionResult:
-    """What became of a decision.
+    """The result of a decision.
 
     Attributes:
         old, new: The parameter before and after.
@@ -66,7 +66,7 @@ class Controller:
         return (self._overall if without_gain else self.gain) == 0.0 and self.how.scale == 1.0
 
     def value(self, base: float) -> float:
-        """What the parameter is where its schedule says `base`."""
+        """Returns the value of the parameter where its schedule says `base`."""
         if self.factor == 1.0 or self._fixed(base):
             return base
         return self._quantised(self._clipped(self.rule.scale.moved(base, self.factor), base), base)

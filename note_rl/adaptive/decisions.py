@@ -1,4 +1,4 @@
-"""What was decided, and which values came of it, so that they can be looked at and repeated."""
+"""The decisions of adaptation and the values that follow from them, so that they can be looked at and repeated."""
 
 import math
 from collections.abc import Mapping

@@ -25,7 +25,7 @@ _BINS, _DEEPEST = 4096, 100.0  # of a histogram of logarithms
 
 @dataclass(frozen=True)
 class WeightSums:
-    """What effective sample sizes are made of. Those of parts of the data are added, never averaged.
+    """Sums from which effective sample sizes are computed. Those of parts of the data are added, never averaged.
 
     Attributes:
         count: n, the entries that count.

@@ -43,7 +43,7 @@ def worst(healths: Iterable[Health]) -> Health:
 
 
 class Target:
-    """What is wished of a signal: a number, or the median of its first values.
+    """The target value of a signal: a number, or the median of its first values.
 
     Args:
         wished: The number, or "auto".

@@ -39,7 +39,7 @@ class Hyperparameter(Protocol):
     default_gain: float | None
 
     def base(self, scheduled: Mapping[str, float]) -> float:
-        """What settings and schedules say, right after the schedules have moved."""
+        """The value that settings and schedules give, right after the schedules have moved."""
 
     def set(self, value: float, for_learner: dict[str, float]) -> None:
         """From now on; the numbers that the learner takes with each update get those of this part, too."""
@@ -93,7 +93,7 @@ class AttributeHyperparameter:
     _set: float | None = None
 
     def base(self, scheduled: Mapping[str, float]) -> float:
-        """What stands there; what was there before, if that was put there by this."""
+        """The current value of the attribute; if `set` has put that there, the value before."""
         now = float(getattr(self.holders[0], self.attribute))
         if self._base is None or now != self._set:
             self._base = now
@@ -127,7 +127,7 @@ class ExperienceHyperparameter:
     default_gain: float | None = None
 
     def base(self, scheduled: Mapping[str, float]) -> float:
-        """What was set."""
+        """The value in the settings before adaptation."""
         return self.original
 
     def set(self, value: float, for_learner: dict[str, float]) -> None:
@@ -150,7 +150,7 @@ class FunctionHyperparameter:
     default_gain: float | None = None
 
     def base(self, scheduled: Mapping[str, float]) -> float:
-        """What was set."""
+        """The current value, as the function reads it."""
         return self.read()
 
     def set(self, value: float, for_learner: dict[str, float]) -> None:
@@ -182,7 +182,7 @@ class Override:
 
 @dataclass
 class Places:
-    """What hyperparameters are found in.
+    """The parts of a training run in which hyperparameters are found.
 
     Attributes:
         agent: Whose attributes may be changed.

@@ -1,4 +1,4 @@
-"""What the constructor of an agent takes, declared once for both frameworks; the constructor is made of it.
+"""Arguments of an agent's constructor, declared once for both frameworks; the constructor is made of it.
 
     class DQNSettings(AgentSettings):
         tau: float = setting(default=1.0, kind=SHARE_ABOVE_0, text="Share of the online parameters ...")
@@ -114,7 +114,7 @@ def arguments_of(kind: type) -> dict[str, AgentArgument]:
 
 
 def settings_of(kind: type) -> tuple[Field, ...]:
-    """What is known of each setting that the constructor of a class takes by declaration."""
+    """The fields of all settings that the constructor of a class takes by declaration."""
     return tuple(one.field for one in arguments_of(kind).values() if one.is_taken)
 
 
@@ -124,7 +124,7 @@ def signature_of(kind: type) -> inspect.Signature:
 
 
 def _declared_by(kind: type, inherited: Mapping[str, AgentArgument]) -> dict[str, AgentArgument]:
-    """What the body of a class declares; it is taken out of the body."""
+    """The arguments that the body of a class declares; they are taken out of the body."""
     found = {}
     for name, annotation in inspect.get_annotations(kind).items():
         given = vars(kind).get(name, dataclasses.MISSING)

@@ -1,4 +1,4 @@
-"""What the trainer asks of the parts that gather experience."""
+"""Interface between the trainer and the parts that gather experience."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

@@ -29,7 +29,7 @@ _MANY = 16  # rows in the second of the two policy calls that are measured
 
 @dataclass(frozen=True)
 class StepCosts:
-    """What an environment step costs in one process, in seconds.
+    """Costs of an environment step in one process, in seconds.
 
     Attributes:
         step_s: The environment itself.
@@ -65,7 +65,7 @@ def best_num_envs(costs: StepCosts, fewest: int = 1, most: int = _MOST_ENVS) -> 
 
 @dataclass(frozen=True)
 class WorkerLimits:
-    """What bounds the number of worker processes.
+    """Bounds on the number of worker processes.
 
     Attributes:
         cores: That this process may use.
@@ -130,7 +130,7 @@ def chosen_num_envs(agent: Any, experience: ExperienceSettings) -> int:
 
 @dataclass(frozen=True)
 class Share:
-    """What a user gives to worker processes; see `Agent.get_optimal_processes`."""
+    """The resources that a user gives to worker processes; see `Agent.get_optimal_processes`."""
 
     memory_mb: float
     safety_factor: float
@@ -170,7 +170,7 @@ def recommended_processes(agent: Any, num_envs: int, share: Share) -> int:
 
 
 def measured_costs(agent: Any) -> StepCosts:
-    """What a step in a fresh environment costs, and the agent's answer to one observation and to many."""
+    """Measures a step in a fresh environment, and the agent's answer to one observation and to many."""
     envs = _fresh(agent)
     try:
         act = PolicyRunner(agent.learner, agent.obs_normaliser, agent.settings.multi_agent)
@@ -213,6 +213,6 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 def _transition_bytes(envs: Environments) -> int:
-    """What is seen twice, action, reward and the two ends."""
+    """Size of a transition: its two observations, action, reward and the two flags for ends."""
     action = np.asarray(envs.action_space.sample())
     return 2 * int(envs.obs[0].nbytes) + max(action.nbytes, 8) + 4 + 2

@@ -17,7 +17,7 @@ from note_rl.settings.workers import WorkerSettings
 
 
 def make_collector(agent: Any, settings: Settings, policy: Policy, seed: int, rng: np.random.Generator) -> Collecting:
-    """What the settings ask for.
+    """Returns the collector for the settings.
 
     Args:
         agent: Whose `env` it is.
@@ -49,7 +49,7 @@ def same_environments(former: Settings, new: Settings) -> bool:
 
 
 def _who(settings: Settings) -> WorkerSettings | None:
-    """The settings of their workers, but for whether gradient steps run at the same time."""
+    """The worker settings, ignoring `overlapping`."""
     return None if settings.workers is None else replace(settings.workers, overlapping=False)
 
 

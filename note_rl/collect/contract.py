@@ -1,4 +1,4 @@
-"""What an agent must bring along, checked when it is first used: its parts, and the shape of its answers."""
+"""The contract of an agent, checked when it is first used: its parts, and the shape of its answers."""
 
 import inspect
 from collections.abc import Callable, Collection, Iterator

@@ -75,7 +75,7 @@ def _episodes(name: str, env: Env) -> Iterator[tuple[Array, ...]]:
 
 
 def _observations(observations: Any, num: int, flat: Env, env: Env) -> Array:
-    """What the agent would have seen, [T + 1, *obs]."""
+    """The observations as the agent would have seen them, [T + 1, *obs]."""
     if flat is env:
         assert isinstance(env.observation_space, spaces.Box)
         return ObservationReader(name_of(env), env.observation_space).several(observations, num, "the data set")

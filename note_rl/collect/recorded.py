@@ -1,4 +1,4 @@
-"""What stands in for collecting where nothing is collected."""
+"""A collector of recorded steps, for runs in which no environment is stepped."""
 
 from collections.abc import Mapping
 

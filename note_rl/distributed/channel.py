@@ -38,7 +38,7 @@ WhenLost = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Message:
-    """What came: JSON-able values, and arrays by name."""
+    """A received message: JSON-able values, and arrays by name."""
 
     head: dict[str, Any]
     arrays: dict[str, Array] = field(default_factory=dict)

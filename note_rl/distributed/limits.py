@@ -1,4 +1,4 @@
-"""What several replicas, or workers that do not wait for each other, cannot do together."""
+"""Refusals of settings that several replicas, or workers that do not wait for each other, cannot run."""
 
 from note_rl.distributed.minibatch_shares import check_divides
 from note_rl.errors import AgentContractError, SettingsError

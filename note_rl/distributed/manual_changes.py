@@ -1,4 +1,4 @@
-"""What callbacks set on rank 0 of several: parameters, slots of optimizers and numbers of layers, for all ranks."""
+"""Changes by callbacks on rank 0 of several: parameters, slots of optimizers and numbers of layers, for all ranks."""
 
 import zlib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What the ranks of a group say to each other of gradient steps."""
+"""Messages between the ranks of a group about gradient steps."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -21,7 +21,7 @@ ReadMasks = Callable[[Mapping[str, Any]], Any]
 
 
 class AllAllowed:
-    """What E environments allow that never say it: everything. `step` is called after each step of theirs.
+    """Masks of E environments that announce none: all actions are allowed. `step` is called after each step of theirs.
 
     Args:
         name: Of the environment, for messages.
@@ -40,7 +40,7 @@ class AllAllowed:
         self._has_looked = False
 
     def told(self, index: int, info: Mapping[str, Any]) -> Any:
-        """What an environment says in a step that it has just taken, kept as it is then."""
+        """The mask that an environment announces in a step that it has just taken, kept as it is then."""
         if not self._has_looked:
             self._has_looked = True
             check_unheeded(self._name, self._space, info)
@@ -56,7 +56,7 @@ class AllAllowed:
 
 
 class ActionMasks(AllAllowed):
-    """What E environments allow that say it.
+    """Masks of E environments that announce which actions they allow.
 
     Args:
         readers: Of each environment; see `mask_reader`.
@@ -95,7 +95,7 @@ class ActionMasks(AllAllowed):
 
 
 def action_masks(envs: Sequence[Env], infos: Sequence[Mapping[str, Any]]) -> AllAllowed:
-    """What environments allow that have just been reset.
+    """Returns the masks of environments that have just been reset.
 
     Args:
         envs: Single environments, whose spaces are alike.

@@ -1,4 +1,4 @@
-"""What collecting asks of the environments it steps, however many there are and wherever they run."""
+"""Interface of the environments that collecting steps, however many there are and wherever they run."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -89,7 +89,7 @@ class Environments(Protocol):
         """
 
     def get_state(self) -> dict[str, Array]:
-        """What set_state() takes."""
+        """The state that set_state() takes."""
 
     def set_state(self, state: Mapping[str, Array]) -> bool:
         """Brings every environment back to where it was.

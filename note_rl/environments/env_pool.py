@@ -88,7 +88,7 @@ class EnvPoolVector(VectorEnv[Array, Array, Array]):
 
 
 class PoolFactory(Protocol):
-    """What is read of an `EnvFactory`."""
+    """The attributes of an `EnvFactory` that are read here."""
 
     @property
     def id(self) -> str: ...  # noqa: D102

@@ -94,7 +94,7 @@ class EnvFactory:
         return env
 
     def registered(self) -> Any:
-        """What Gymnasium knows of it (EnvSpec); None: nothing."""
+        """Gymnasium's registration of it (EnvSpec); None: there is none."""
         self._import_module()
         return gymnasium.registry.get(self.id.rpartition(":")[2])
 
@@ -117,7 +117,7 @@ class EnvFactory:
 
 
 def _told(error: Exception) -> str:
-    """What Gymnasium or the environment says, without how it came to say so."""
+    """The error text of Gymnasium or the environment, without the words on where it was raised."""
     said = str(error).partition(" was raised from the environment creator")[0]
     said = re.sub(r"\b\w+\.__init__\(\) missing ", "it needs ", said)
     return re.sub(r"\b\w+\.__init__\(\) ", "it ", said)
@@ -130,7 +130,7 @@ def _is_of_gymnasium(error: Exception) -> bool:
 
 
 def _wrapped(env: Env, wrapper: Callable[[Env], Env]) -> Env:
-    """What a wrapper of Gymnasium's refuses is said in a line; what goes wrong in another is its author's to see."""
+    """Wraps an environment; an error of Gymnasium's becomes one line, other errors of a wrapper stay as they are."""
     try:
         wrapped = wrapper(env)
     except (ValueError, TypeError, AssertionError, gymnasium.error.Error) as error:

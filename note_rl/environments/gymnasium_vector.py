@@ -137,7 +137,7 @@ class ForeignVector(abc.ABC):
 
     @abc.abstractmethod
     def _move_on(self, obs: Array, achieved: FloatArray | None, ended: BoolArray, info: Mapping[str, Any]) -> Array:
-        """What is seen next of environments that showed `obs` [E, *obs] in this step, the true last one included.
+        """Next observations of environments that showed `obs` [E, *obs] in this step, the true last one included.
 
         Where the environments have already begun anew, the true last observations are put into `obs` and `achieved`.
         """
@@ -199,7 +199,7 @@ class ForeignVector(abc.ABC):
         return np.concatenate([flat["observation"], flat["desired_goal"]], axis=1), flat["achieved_goal"].copy()
 
     def get_state(self) -> dict[str, Array]:
-        """What is seen now: where the environments are cannot be read."""
+        """The current observations: where the environments are cannot be read."""
         return {"episode": np.zeros(len(self), np.int64), "obs": self.obs}
 
     def set_state(self, state: Mapping[str, Array]) -> bool:
@@ -301,7 +301,7 @@ class SeededVector(ForeignVector):
         return self._restarted(np.ones(len(self), np.bool_), None)
 
     def _restarted(self, mask: BoolArray, obs: Array | None) -> Array:
-        """What is seen once the environments in `mask` [E] have begun the episodes of the numbers in `_episode`."""
+        """Observations once the environments in `mask` [E] have begun the episodes of the numbers in `_episode`."""
         seeds = _seeds(self.seed, self._episode, mask)
         shown, info = self._reset(seed=seeds, options={"reset_mask": mask.copy()})
         self._begun(info, mask)

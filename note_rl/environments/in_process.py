@@ -184,7 +184,7 @@ class VectorEnvironment:
 
 
 class WithSpaces(Protocol):
-    """What knows the spaces of one environment."""
+    """An object with the spaces of one environment."""
 
     action_space: Any
     observation_space: Any

@@ -109,7 +109,7 @@ class JointEnvironment(gymnasium.Env[Array, Array]):
         return joint
 
     def render(self) -> Any:
-        """What the environment draws."""
+        """The picture that the environment draws."""
         return self.env.render()
 
     def close(self) -> None:

@@ -86,7 +86,7 @@ class ObservationNormaliser:
         return normalised
 
     def scaling(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """What is subtracted from each entry, what it is divided by, and where it is cut, [*obs] each."""
+        """Offset of each entry, its divisor, and the limit at which it is clipped, [*obs] each."""
         assert self.moments is not None, "observations were seen"
         mean, std = self.moments.mean, self.moments.std
         limit = np.full_like(mean, self.limit)

@@ -16,7 +16,7 @@ ACTION = "(action)"
 
 @dataclass(frozen=True)
 class PackedKey:
-    """What was under one key.
+    """Place and shape of one key in a packed observation.
 
     Attributes:
         key: Its name.

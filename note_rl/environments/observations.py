@@ -27,7 +27,7 @@ def id_of(env: Any) -> str | None:
 
 
 def name_of(env: Any) -> str:
-    """What messages call an environment: its id and its class, or its class alone."""
+    """Name of an environment in messages: its id and its class, or its class alone."""
     inner = getattr(env, "unwrapped", env)
     env_id = id_of(env)
     if hasattr(inner, "shown_name"):  # one that stands for another

@@ -1,4 +1,4 @@
-"""What reset() and step() of an environment give, held against what Gymnasium and the spaces of the environment say.
+"""Checks of reset() and step() of an environment against Gymnasium's contract and the environment's spaces.
 
 What costs next to nothing is looked at in every step (types, shapes, the number of values); whether an observation is
 in its space, once. Nan and infinity are looked for in whole blocks of steps, where these are collected.
@@ -22,7 +22,7 @@ from note_rl.types import Array
 
 _log = logging.getLogger(__name__)
 MISTAKES = (TypeError, ValueError, AttributeError, LookupError)
-"""What Python raises where values are not what they are taken for."""
+"""Errors that Python raises where values are not what they are taken for."""
 _PLAIN_REWARDS = (float, int, np.floating, np.integer, np.bool_)
 _FIVE = "observation, reward, terminated, truncated, info"
 _AS_GYM_DID = f"as Gym did before 0.26; Gymnasium wants five: {_FIVE} (wrapped by shimmy, old ones give them)"
@@ -217,7 +217,7 @@ def _flag(name: str, what: str, value: Any) -> bool:
 
 
 def described(value: Any) -> str:
-    """What was given, in few words."""
+    """A short description of a value, for messages."""
     if isinstance(value, int) and value.bit_length() > 1024:
         return f"a whole number of {value.bit_length()} bits"
     if value is None or isinstance(value, bool | int | float | complex | str):

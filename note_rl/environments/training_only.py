@@ -1,4 +1,4 @@
-"""What wrappers for training only leave as it is: how long an episode lasts, and what its rewards count for.
+"""Wrappers for training only, which leave as they are the length of an episode and the rewards that are counted.
 
 The agent may learn from other rewards than those that are counted, and its task may end where the environment goes on,
 as when a game takes one of several lives. A wrapper says the latter by `terminated`, with `GOES_ON` in the info: no
@@ -40,7 +40,7 @@ class RewardAsItIs(gymnasium.Wrapper[Any, Any, Any, Any]):
         return answer
 
     def take(self) -> float:
-        """What was earned since this was asked last."""
+        """Returns the sum of rewards since the last call, and begins a new one."""
         earned, self._earned = self._earned, 0.0
         return earned
 

@@ -1,4 +1,4 @@
-"""What can go wrong for a user of `note_rl`.
+"""Errors for users of `note_rl`.
 
 NoteRLError (ValueError)
 ├── SettingsError              arguments of set()/train() that contradict each other or make no sense
@@ -64,7 +64,7 @@ class PeerError(RuntimeError):
 
 
 class PeerDivergedError(PeerError, DivergedError):
-    """What a process that takes gradient steps together with this one has found is not finite; it is named."""
+    """A value that is not finite, found by a process that takes gradient steps with this one; the process is named."""
 
 
 def say_once(logger: logging.Logger, text: str, *parts: Any) -> None:

@@ -46,7 +46,7 @@ def recorded(
 def record(
     choose: Callable[[Array], int | Array], env: EnvLike, num_episodes: int = 10, seed: int = 0
 ) -> Demonstrations:
-    """What an expert sees and does in fresh environments; see `recorded`."""
+    """Observations and actions of an expert in fresh environments; see `recorded`."""
     steps = recorded(choose, env, num_episodes, seed)
     return Demonstrations(steps.obs, steps.action)
 

@@ -1,4 +1,4 @@
-"""What of an update can be changed while training goes on, and the minibatch on which its noise is measured."""
+"""Numbers of an update that can change while training goes on, and the minibatch on which its noise is measured."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _MOST_PARTS = 8
 
 @dataclass(frozen=True)
 class OptimizerNumbers:
-    """What can be changed of one optimizer, or of one of its parameter groups.
+    """The numbers that can be changed of one optimizer, or of one of its parameter groups.
 
     Attributes:
         kind: Name of its class.

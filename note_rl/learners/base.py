@@ -1,4 +1,4 @@
-"""What the training core asks of a framework, and what both frameworks' learners share."""
+"""Interface between the training core and a framework, and the parts that both frameworks' learners share."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from note_rl.types import TRANSITION_COLUMNS, Array, BoolArray, FloatArray, Samp
 
 
 class TakesSteps(Protocol):
-    """What takes the gradient steps of training: a learner, or several of them together."""
+    """A part that takes the gradient steps of training: a learner, or several of them together."""
 
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
         """See `Learner.prepare`."""
@@ -199,7 +199,7 @@ class Staged(Protocol):
 
     @property
     def matmul(self) -> str:
-        """Who takes large products of matrices, which rounds in its own way."""
+        """The library that computes large products of matrices, which rounds in its own way."""
 
 
 @contextmanager

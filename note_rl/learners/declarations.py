@@ -1,4 +1,4 @@
-"""What the class of an agent says of itself, and what is checked against it.
+"""Declarations in the class of an agent, and the checks against them.
 
 Nobody reads an agent's code to find out what it is. Where a class says nothing, set() decides (PPO=True trains it from
 rollouts), and what does not fit then shows when its loss is first asked for.
@@ -130,7 +130,7 @@ def is_recurrent(kind: type) -> bool:
 
 @dataclass(frozen=True)
 class BatchAttribute:
-    """What a minibatch may offer to a loss.
+    """An attribute of a minibatch that may be offered to a loss.
 
     Attributes:
         comes_with: The settings that bring it, for people.

@@ -1,4 +1,4 @@
-"""What containers and environments hold, to be put back where a loss is only looked at."""
+"""Copies of the contents of containers and environments, to be put back after a loss was called for inspection only."""
 
 import random
 import types

@@ -1,4 +1,4 @@
-"""What is asked of an agent's loss before it may train: samples must not influence each other by accident.
+"""Check of an agent's loss before it may train: samples must not influence each other by accident.
 
 A scalar loss hides the most frequent mistake of all: values of shape [B, 1] minus targets of shape [B] are [B, B], the
 mean of that is a number like any other, and the agent learns that every state is worth the average.
@@ -36,7 +36,7 @@ Gradients = Callable[[Mapping[str, Array]], tuple[FloatArray, Sequence[FloatArra
 
 
 class GivesColumns(Protocol):
-    """What calls a loss, and may give it rewards and ends as [B, 1].
+    """A part that calls a loss, and may give it rewards and ends as [B, 1].
 
     Attributes:
         as_columns: Whether it does; else they are [B].
@@ -256,7 +256,7 @@ def _apart(columns: Mapping[str, Array], scale: float) -> tuple[dict[str, Array]
 def _compare(
     found: Sequence[FloatArray], again: FloatArray, turned: FloatArray, which: str, num_samples: int
 ) -> str | None:
-    """What is to be said about one loss."""
+    """Returns the complaint about one loss; None: there is none."""
     together, size = _sum_of(found)
     unlike, rounding = (float(np.linalg.norm(one - np.asarray(found[0], np.float64))) for one in (again, turned))
     sound = np.isfinite([again, turned, *found]).all()

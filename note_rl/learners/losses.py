@@ -20,7 +20,7 @@ NOT_IN_A_LOSS = "minimise() takes a step within update(); where there is a loss,
 
 
 class HandedOver(NamedTuple):
-    """What an agent says in its loss besides the loss.
+    """Values that an agent hands over in its loss besides the loss.
 
     Attributes:
         td_error: What was given to `prioritized_replay.update`, [B]; None: nothing.
@@ -34,7 +34,7 @@ class HandedOver(NamedTuple):
 
 
 class Arithmetic(Protocol):
-    """What `Losses` takes of a framework."""
+    """The operations that `Losses` uses of a framework."""
 
     def is_tensor(self, value: object) -> bool:
         """Whether this is one of its tensors."""
@@ -56,7 +56,7 @@ class Arithmetic(Protocol):
 
 
 class Losses:
-    """What an agent's __call__ returns, as one loss per parameter group or one for all.
+    """The results of an agent's __call__, as one loss per parameter group or one for all.
 
     Args:
         agent: Whose.

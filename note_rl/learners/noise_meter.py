@@ -113,7 +113,7 @@ class LayerPass:
 
 @dataclass(frozen=True)
 class PassGradient:
-    """What one pass through a layer contributes to the gradient of one loss.
+    """Contribution of one pass through a layer to the gradient of one loss.
 
     Attributes:
         inputs: What goes in, [B, in].

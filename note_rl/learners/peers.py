@@ -1,4 +1,4 @@
-"""What learners ask of the replicas that take every gradient step together with them.
+"""Interface of learners to the replicas that take every gradient step together with them.
 
 Each of R replicas holds the same parameters and sees its share of every minibatch, B / R of its rows. Gradients are
 averaged over replicas before they are clipped, so that every replica takes the step that one would have taken along the

@@ -73,7 +73,7 @@ _NUMBERS: Mapping[Any, tuple[Literal["clip", "squash"], bool]] = {
 
 
 def greedy_rule(policy: Policy, action_space: Any) -> GreedyRule:
-    """What a policy does without exploration.
+    """Returns the rule by which a policy acts without exploration.
 
     Raises:
         SettingsError: It is known to the policy only.
@@ -101,7 +101,7 @@ def greedy_rule(policy: Policy, action_space: Any) -> GreedyRule:
 
 @dataclass(frozen=True)
 class ExportedPolicy:
-    """What an exported policy computes: action and scores of observations [B, *obs], which are normalised first.
+    """Function of an exported policy: action and scores of observations [B, *obs], which are normalised first.
 
     Attributes:
         obs_shape: Of one observation, frames that are shown together included.
@@ -121,7 +121,7 @@ class ExportedPolicy:
 
 
 class RunExported(Protocol):
-    """What was written, read again."""
+    """An exported policy, read back."""
 
     def __call__(self, obs: Array) -> tuple[Array, FloatArray]:
         """Actions and scores of observations [B, *obs]."""

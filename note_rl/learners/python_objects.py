@@ -33,7 +33,7 @@ _FIXED = (
     *(pathlib.PurePath, uuid.UUID, threading.Thread, type(threading.Lock()), type(threading.RLock())),
     *(type(Ellipsis), type(NotImplemented), struct.Struct),
 )
-"""What does not change within, or decides nothing; functions are looked into elsewhere."""
+"""Types whose contents do not change, or decide nothing; functions are looked into elsewhere."""
 
 _FIXED_WITH_SUBCLASSES = (type, types.ModuleType, enum.Enum, logging.Logger)
 """The same, also where the class is the reader's own; objects of other own classes have attributes that may change."""
@@ -56,7 +56,7 @@ _READ: tuple[tuple[Any, Callable[[Any], list[Any]]], ...] = (
     (weakref.ref, lambda value: [value()]),
     (contextvars.ContextVar, _in_this_context),
 )
-"""What gives all that objects of these kinds hold."""
+"""By types, a function that gives all that such an object holds."""
 
 
 def contents_of(value: Any) -> Callable[[], list[Any]] | None:

@@ -1,4 +1,4 @@
-"""What an agent remembers from one step to the next while it acts; `Declared.initial_state` is the contract."""
+"""Recurrent state that an agent carries from step to step while it acts; `Declared.initial_state` is the contract."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias

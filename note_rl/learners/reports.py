@@ -17,7 +17,7 @@ GRADIENT_NORM = "gradient_norm"
 
 
 class Reports:
-    """What is given to `agent.report(...)` while a loss is evaluated."""
+    """The values given to `agent.report(...)` while a loss is evaluated."""
 
     def __init__(self) -> None:
         self._values: dict[str, Any] | None = None  # None: no loss is being evaluated

@@ -17,7 +17,7 @@ _ARGUMENTS = ("batch", "optimizers")
 
 
 class TrainingBatch:
-    """What update() is given: the tensors of a minibatch as attributes.
+    """Argument of update(): the tensors of a minibatch as attributes.
 
     `obs`, `action`, `reward`, `next_obs`, `terminated` and `discount` are always there, [B, ...] each; what else there
     may be stands in `note_rl.learners.declarations.BATCH_ATTRIBUTES`, such as `advantage`. `action_mask` and

@@ -1,4 +1,4 @@
-"""What the training core asks of a policy."""
+"""Interface between the training core and a policy."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -79,14 +79,14 @@ class Policy(ABC):
         return self.log_prob(scores, action), None
 
     def for_env(self, action: Array) -> Array:
-        """What the environments are given where select() chose `action`; the same, unless it has to be clipped."""
+        """The action given to the environments where select() chose `action`; the same, unless it has to be clipped."""
         return action
 
     def reset(self, env_indices: IntArray) -> None:  # noqa: B027
         """Called with the environments [k] whose episode has just started."""
 
     def get_state(self) -> dict[str, Array]:
-        """What a checkpoint must hold, besides the generator, to go on exactly."""
+        """The state that a checkpoint needs, besides the generator, to go on exactly."""
         return {}
 
     def set_state(self, state: Mapping[str, Array]) -> None:  # noqa: B027

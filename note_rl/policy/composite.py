@@ -15,7 +15,7 @@ from note_rl.types import Array, BoolArray, FloatArray, IntArray, nested_parts, 
 
 
 class _Several(Policy):
-    """What both kinds share."""
+    """Common base of both kinds."""
 
     def __init__(self, policies: Sequence[Policy]) -> None:
         super().__init__()

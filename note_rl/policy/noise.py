@@ -47,7 +47,7 @@ class NoiseProcess(ABC):
         self.reset(np.zeros(1, np.int64))
 
     def get_state(self) -> dict[str, Array]:
-        """What a checkpoint must hold to go on exactly."""
+        """The state that a checkpoint needs to go on exactly."""
         return {}
 
     def set_state(self, state: Mapping[str, Array]) -> None:  # noqa: B027
@@ -225,7 +225,7 @@ class ClippedNoise(NoiseProcess):
 
 
 class SeveralNoises(NoiseProcess):
-    """What processes made of several others share."""
+    """Common base of processes made of several others."""
 
     def __init__(self, noises: Sequence[NoiseProcess]) -> None:
         if not noises:

@@ -8,7 +8,7 @@ from note_rl.errors import AgentContractError
 from note_rl.types import Array, FloatArray, IntArray
 
 SMALLEST = np.finfo(np.float32).tiny
-"""What a probability counts as, at least, where its logarithm is asked for."""
+"""The least value of a probability where its logarithm is taken."""
 
 
 def sample_rows(probabilities: FloatArray, rng: np.random.Generator) -> IntArray:
@@ -79,7 +79,7 @@ class Switches:
         return (rng.random(scores.shape) < scores).astype(np.int64)
 
     def greedy(self, scores: FloatArray) -> Array:
-        """What is more likely of each, [E, D]."""
+        """The likelier of the two values of each switch, [E, D]."""
         _check_probabilities(scores, int(np.prod(self._space.shape)), self._space)
         return (scores > 0.5).astype(np.int64)
 

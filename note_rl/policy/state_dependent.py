@@ -45,7 +45,7 @@ class NoiseMatrix:
         return noise
 
     def get_state(self) -> dict[str, Array]:
-        """What a checkpoint must hold to go on exactly."""
+        """The state that a checkpoint needs to go on exactly."""
         return {"numbers": self._numbers, "left": np.array(self._left, np.int64)}
 
     def set_state(self, state: Mapping[str, Array]) -> None:
@@ -55,7 +55,7 @@ class NoiseMatrix:
 
 
 class _StateDependent(ContinuousPolicy):
-    """What both share: a noise matrix, and answers of means and pushes.
+    """Common base of both: a noise matrix, and answers of means and pushes.
 
     Args:
         hold: Steps of an environment that a noise matrix lasts for; it may reach from one episode into the next.

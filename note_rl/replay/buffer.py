@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What a buffer is composed of.
+    """The parts of a buffer.
 
     Attributes:
         sampler: Chooses slots; None: uniformly.
@@ -77,7 +77,7 @@ class ReplayBuffer:
         self.sampler.dropped(self.ring.drop_oldest(count))
 
     def interrupt(self) -> None:
-        """What is stored next does not continue the episodes that are running in the pool."""
+        """Notes that the next steps stored do not continue the episodes that are running in the pool."""
         self.ring.interrupt()
         if self.parts.episodes is not None:
             self.parts.episodes.interrupt()

@@ -85,7 +85,7 @@ def _pair(answer: Any) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class GoalFunctions:
-    """What hindsight needs to know of a task.
+    """The facts about a task that hindsight needs.
 
     Attributes:
         reward_done: Rewards [N] and dones [N] for goals achieved [N, G] and desired [N, G].
@@ -99,7 +99,7 @@ class GoalFunctions:
 
 
 def goal_functions(agent: Any, layout: GoalLayout | None) -> GoalFunctions | None:
-    """What agent and environment say of goals; the agent's reward_done_func wins over the environment's compute_reward.
+    """Goal functions of agent and environment; the agent's reward_done_func wins over the environment's compute_reward.
 
     Args:
         agent: May define reward_done_func(achieved, desired), and for environments that show no goals achieved_goal(s)

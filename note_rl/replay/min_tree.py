@@ -38,7 +38,7 @@ class MinTree:
             above[nodes] = (np.where(below > 0.0, below, np.inf) if number == 0 else below).min(axis=1)
 
     def _values(self, number: int) -> FloatArray:
-        """What the minima of this level are taken of."""
+        """The numbers below this level, of which its nodes are the minima."""
         return self._numbers if number == 0 else self._levels[number - 1]
 
     def lowest(self, count: int) -> IntArray:

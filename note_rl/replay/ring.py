@@ -84,7 +84,7 @@ class Ring:
         return moved
 
     def interrupt(self) -> None:
-        """What is stored next is no continuation: running episodes count as truncated here."""
+        """Notes that the next steps stored are no continuation: running episodes count as truncated here."""
         if self.size:
             self._fields["ended"][self.newest()] = True
 
@@ -97,11 +97,11 @@ class Ring:
         return gathered(self._fields[name if name in self._fields else f"{EXTRAS}/{name}"], slots)
 
     def obs(self, slots: IntArray) -> Array:
-        """What the agent saw: [..., *obs]."""
+        """Observations before the action: [..., *obs]."""
         return gathered(self._fields["obs"], slots)
 
     def next_obs(self, slots: IntArray) -> Array:
-        """What it saw next: [..., *obs]."""
+        """Observations after the action: [..., *obs]."""
         return gathered(self._fields["next_obs"], slots)
 
     def extras(self, slots: IntArray, last: IntArray | None = None) -> dict[str, Array]:

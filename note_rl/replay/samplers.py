@@ -26,7 +26,7 @@ class Sampler(Protocol):
         """Slots of the given shape [K, B] and their importance weights, None if all are 1."""
 
     def get_state(self) -> dict[str, Array]:
-        """What a checkpoint must hold."""
+        """The state that a checkpoint needs."""
 
     def set_state(self, state: Mapping[str, Array], ring: Ring) -> None:
         """Takes over a stored state."""

@@ -1,4 +1,4 @@
-"""What can be chosen about adaptation, each choice refusing nonsense."""
+"""Choices about adaptation, each refusing nonsense."""
 
 import itertools
 import math
@@ -193,7 +193,7 @@ class Adaptive:
         return find(chosen)
 
     def target(self, signal: RegisteredSignal) -> float | str:
-        """What is wished of a signal."""
+        """The target value of a signal."""
         return self.targets.get(signal.name, signal.target)
 
     def signals_of(self, how: Adapt) -> tuple[RegisteredSignal, ...]:

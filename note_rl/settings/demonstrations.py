@@ -1,4 +1,4 @@
-"""What an expert did: observations and actions to learn from, in one file without pickle."""
+"""Demonstrations of an expert: observations and actions to learn from, in one file without pickle."""
 
 import os
 import zipfile

@@ -1,4 +1,4 @@
-"""What can be chosen about experience: replay, rollouts of the current policy, or both in sequences."""
+"""Choices about experience: replay, rollouts of the current policy, or both in sequences."""
 
 import os
 from collections.abc import Mapping

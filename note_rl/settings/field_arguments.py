@@ -16,7 +16,7 @@ _R = TypeVar("_R")
 
 
 class _Taking(Protocol[_P, _S]):
-    """What is called with the arguments before the settings, and the fields of these."""
+    """A function that is called with the arguments before the settings, and the fields of these."""
 
     @overload
     def __call__(self, function: Callable[[_A, _S], _R], /) -> Callable[Concatenate[_A, _P], _R]: ...

@@ -1,4 +1,4 @@
-"""What declares a setting, under the path that agents of users import; it lives in `note_rl.support.setting_fields`."""
+"""Declares a setting, under the path that agents of users import; it lives in `note_rl.support.setting_fields`."""
 
 from note_rl.support.setting_fields import setting
 

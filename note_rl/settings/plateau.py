@@ -1,4 +1,4 @@
-"""What is done when returns no longer rise."""
+"""Reactions to returns that no longer rise."""
 
 from dataclasses import dataclass
 from typing import Any, Literal

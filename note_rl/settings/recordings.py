@@ -1,4 +1,4 @@
-"""What somebody did in an environment, step by step: to begin a replay pool with, or to learn from alone."""
+"""Recorded steps of another agent or person: to begin a replay pool with, or to learn from alone."""
 
 from dataclasses import dataclass, fields
 from typing import Any

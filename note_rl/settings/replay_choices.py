@@ -1,4 +1,4 @@
-"""What can be chosen about replay, one frozen dataclass per choice, each refusing nonsense."""
+"""Choices about replay, one frozen dataclass per choice, each refusing nonsense."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, get_args

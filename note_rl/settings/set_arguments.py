@@ -167,7 +167,7 @@ def _of(settings: type, given: Given) -> dict[str, Any]:
 
 
 def _priority(kind: type[_P], given: Given) -> _P | None:
-    """What PR says, with the numbers that are given beside it."""
+    """The priorities that PR chooses, with the numbers that are given beside it."""
     chosen = given.get("PR")
     if not chosen:
         refuse_given(given, manual_names(one for one in fields_of(kind) if one.manual_name), "needs PR=True; add it")

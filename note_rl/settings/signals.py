@@ -41,7 +41,7 @@ POLICY_RATIOS = Need(
 
 @runtime_checkable
 class RegisteredSignal(Protocol):
-    """What options ask of a signal; `note_rl.adaptive.signals.base.Signal` says what each of these is."""
+    """Interface of a signal for options; `note_rl.adaptive.signals.base.Signal` documents each of these."""
 
     @property
     def name(self) -> str:
@@ -53,11 +53,11 @@ class RegisteredSignal(Protocol):
 
     @property
     def target(self) -> float | str:
-        """What is wished unless somebody says otherwise."""
+        """The target value by default."""
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """What it cannot be measured without."""
+        """Conditions without which it cannot be measured."""
 
     @property
     def scales_with_batch(self) -> bool:

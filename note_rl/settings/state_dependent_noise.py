@@ -1,4 +1,4 @@
-"""What can be chosen about state-dependent exploration, for the agents that have it."""
+"""Choices about state-dependent exploration, for the agents that have it."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -13,7 +13,7 @@ StartMethod = Literal["auto", "forkserver", "spawn"]
 @documented
 @dataclass(frozen=True, kw_only=True)
 class WorkerSettings:
-    """Who steps the environments in place of the training process.
+    """Worker processes that step the environments in place of the training process.
 
     In Python, train(pool_network=True) asks for them.
 

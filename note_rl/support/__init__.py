@@ -1,1 +1,1 @@
-"""What every room builds on: checks of arguments, near names, files that are written whole, threads."""
+"""Basics for every room: checks of arguments, near names, files that are written whole, threads."""

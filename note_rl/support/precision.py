@@ -10,7 +10,7 @@ OTHER_BOUNDS = Sentence(
     "agent that needs none, such as {}",
     choice("PPO with GaussianPolicy"),
 )
-"""What to do where bounds are not finite, for messages: RescaleAction does not take infinite ones."""
+"""Remedy where bounds are not finite, for messages: RescaleAction does not take infinite ones."""
 
 
 def in_single_precision(values: Array) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What is known of each setting, said once: beside the field of the dataclass that holds it.
+"""Facts about each setting, written once: beside the field of the dataclass that holds it.
 
     capacity: int = setting(10_000, Count(), manual="pool_size", text="Transitions kept, all environments together.")
 
@@ -67,7 +67,7 @@ class Field:
 
 @dataclass(frozen=True)
 class _Said:
-    """What setting() got beside the default."""
+    """Arguments of setting() beside the default."""
 
     kind: Kind | None
     text: str
@@ -120,7 +120,7 @@ def fields_of(settings: type) -> tuple[Field, ...]:
 
 
 def field_of(given: "dataclasses.Field[Any]", name: str, part: str) -> Field | None:
-    """What is known of a field that setting() made; None: another function made it.
+    """The facts about a field that setting() made; None: another function made it.
 
     Args:
         given: What it gave.

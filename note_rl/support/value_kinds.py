@@ -26,7 +26,7 @@ _R = TypeVar("_R")
 
 
 class Kind(Protocol):
-    """What a value must be."""
+    """Kind of values that a setting takes."""
 
     @property
     def range(self) -> str:
@@ -153,7 +153,7 @@ class Described:
     check: Callable[[Name, Any], Any]
 
     def __call__(self, name: Name, value: Any) -> Any:
-        """What the function says."""
+        """The value as the function returns it."""
         return self.check(name, value)
 
 

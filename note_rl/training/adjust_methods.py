@@ -59,7 +59,7 @@ class Adjustable:
     settings: Any
 
     def _adaptation(self, method: str) -> Adaptation | None:
-        """What adapts while train() runs; None: nothing was learned yet."""
+        """The adaptation while train() runs; None: nothing was learned yet."""
         if self._trainer is None or not self._trainer.is_running:
             raise SettingsError(
                 f"{method}() goes by what was learned from last: call it while train() runs, in adjust_func(), "

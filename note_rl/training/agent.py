@@ -1,4 +1,4 @@
-"""What both base classes share: settings, training, saving, evaluation. Delegation only."""
+"""Common base of both base classes: settings, training, saving, evaluation. Delegation only."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -54,7 +54,7 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
         self._bookkeeping = frozenset({*vars(self), "stop_training"})  # attributes that no loss depends on
 
     def default_policy(self) -> Policy | None:
-        """What action()'s answers mean as long as set() was not called; None: values of actions, or the actions."""
+        """The policy for action()'s answers until set() is called; None: they are values of actions, or the actions."""
         return None
 
     def report(self, **values: Any) -> None:

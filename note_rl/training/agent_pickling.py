@@ -45,7 +45,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         self._agent = agent
 
     def persistent_id(self, value: Any) -> str | None:
-        """What stands for the agent."""
+        """The word that stands for the agent; None: the value is pickled itself."""
         return "agent" if value is self._agent else None
 
     def reducer_override(self, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What callbacks keep in checkpoints, and how it comes back to them: arrays and JSON, never a pickle."""
+"""State of callbacks in checkpoints, and how it comes back to them: arrays and JSON, never a pickle."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class SavingOptions:
-    """What the attributes `path`, `save_freq`, ... of an agent ask for.
+    """Options of saving: the attributes `path`, `save_freq`, ... of an agent.
 
     Attributes:
         path: The file. With `max_files` above 1, the number of the episode is put before its suffix.
@@ -81,7 +81,7 @@ def saving_options(agent: Any, **others: bool) -> SavingOptions | None:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What goes into a file."""
+    """Contents of a file."""
 
     arrays: Mapping[str, Array]
     head: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""What an agent has been through, under our names and under the manuals'."""
+"""Counts over an agent's life, under our names and under the manuals'."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
@@ -64,7 +64,7 @@ class Counted:
 
     @Shown
     def reported(self) -> dict[str, float]:
-        """What the last training phase was like, by name; see `reported_by`."""
+        """Values of the last training phase, by name; see `reported_by`."""
         return reported_by(self)
 
     @Shown
@@ -99,7 +99,7 @@ class Counted:
 
 
 def reported_by(agent: Any) -> dict[str, float]:
-    """What the last training phase of an agent was like that had gradient steps; worked out when it is asked for.
+    """Values of an agent's last training phase that had gradient steps; worked out when they are asked for.
 
     Returns:
         By name: means over these steps of what its loss has given to `report(...)`; `approx_kl`, where it has given

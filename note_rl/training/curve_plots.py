@@ -21,7 +21,7 @@ _LOSS = ("tab:red", "loss", "loss of a training phase")
 
 @dataclass
 class History:
-    """What an agent has gone through in its life, for curves.
+    """History of an agent over its life, for curves.
 
     Attributes:
         returns: Undiscounted return of every finished episode.

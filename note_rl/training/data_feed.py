@@ -1,4 +1,4 @@
-"""What training is fed with: steps of environments come in, minibatches go out."""
+"""Data for training: steps of environments come in, minibatches go out."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -78,7 +78,7 @@ class Feed:
             yield with_normal_inputs(drawn, self._agent, self.state.sampling)
 
     def feedback(self, sample: Sample, update: Update) -> None:
-        """What became of an update block; see `Experience.feedback`."""
+        """Takes the results of an update block; see `Experience.feedback`."""
         self.state.experience.feedback(sample, update)
 
     def end_iteration(self) -> None:

@@ -32,7 +32,7 @@ Play = Callable[[Callable[[], Env]], float]
 
 @dataclass(frozen=True)
 class FilmFile:
-    """What is kept of an episode that is played.
+    """File for the pictures of an episode that is played.
 
     Attributes:
         path: A .gif or .mp4 file; without a suffix, a folder of pictures, 00000.png and so on by their steps.
@@ -172,7 +172,7 @@ WriteFilm = Callable[[FilmFile, list[Array]], None]
 
 
 def film_writer(path: Path) -> WriteFilm:
-    """What writes frames [height, width, 3] uint8 to such a file, whose `fps` are then known.
+    """Returns the function that writes frames [height, width, 3] uint8 to such a file, whose `fps` are then known.
 
     Raises:
         SettingsError: Films are not written in that format.
@@ -243,7 +243,7 @@ _MOST_WORDS = 300
 
 
 def _no_codec(path: Path, said: str) -> SettingsError:
-    """What to say of moviepy's message, which quotes that of ffmpeg."""
+    """Error for moviepy's message, which quotes that of ffmpeg."""
     return SettingsError(
         f"cannot write {path}: ffmpeg could not encode it as H.264 ({_CODEC}): {' '.join(said.split())[:_MOST_WORDS]}; "
         "install an ffmpeg that has this codec and name it in FFMPEG_BINARY, or write a .gif"

@@ -164,7 +164,7 @@ class Persistent:
         self.obs_normaliser.set_state(normaliser.get_state())
 
     def _snapshot(self, options: SavingOptions) -> Snapshot:
-        """What a file is to hold at this moment."""
+        """The contents of a file at this moment."""
         arrays = nested("learner", self.learner.get_state())
         head: dict[str, Any] = {"agent": type(self).__name__}
         if options.param_only:

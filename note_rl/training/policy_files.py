@@ -62,7 +62,7 @@ def export_policy(
 
 
 def _some_observations(env: Env) -> Array:
-    """What an environment shows at the beginning and after random actions, [N, *obs]."""
+    """Observations of an environment at the beginning and after random actions, [N, *obs]."""
     env.action_space.seed(0)
     answers = Answers(env)
     seen: list[Array] = []

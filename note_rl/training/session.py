@@ -188,11 +188,11 @@ class Session:
         self.hooks("on_phase_end", self.clock.num_phases, {**counts, "loss": self._of_phase, **values})
 
     def logs(self) -> dict[str, float]:
-        """What every hook is given."""
+        """The logs that every hook is given."""
         return {"num_env_steps": float(self.clock.num_env_steps)}
 
     def result(self, stop_reason: str) -> TrainResult:
-        """What the call did."""
+        """Result of the call."""
         self._note_time()
         return TrainResult(
             returns=self._returns,
@@ -207,7 +207,7 @@ class Session:
 
 
 def diverged(first: int, update: Update) -> DivergedError:
-    """What to say of an update block that began with this gradient step."""
+    """Error for an update block that began with this gradient step."""
     finite = np.isfinite(update.loss).all(axis=-1)
     what, step = ("loss is", int(np.argmin(finite))) if not finite.all() else ("parameters are", len(update.loss))
     return DivergedError(

@@ -1,4 +1,4 @@
-"""What goes on from one call of train() to the next, and what a checkpoint holds of training."""
+"""State that goes on from one call of train() to the next, and the part of a checkpoint about training."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -233,7 +233,7 @@ class StateMaker:
 
     @cached_property
     def _recording(self) -> RecordedSteps | None:
-        """What the pool begins with; None: it is empty."""
+        """The recorded steps that the pool begins with; None: it is empty."""
         dataset = getattr(self.settings.experience, "dataset", None)
         return None if dataset is None else read_dataset(dataset, self.agent.env)
 

@@ -121,7 +121,7 @@ class TrainOptions:
         return chosen
 
     def workers(self, chosen: WorkerSettings | None) -> WorkerSettings | None:
-        """Who steps the environments: the arguments of train(), else the settings."""
+        """The workers that step the environments: the arguments of train(), else the settings."""
         if not self.pool_network or self.processes is None:
             return chosen
         return WorkerSettings(

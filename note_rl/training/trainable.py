@@ -76,7 +76,7 @@ class Trainable(Declared, Persistent):
 
     @property
     def learning_rate_factor(self) -> float:
-        """What a `Plateau` has multiplied every learning rate by so far."""
+        """Factor by which a `Plateau` has multiplied every learning rate so far."""
         return 1.0 if self._trainer is None else self._trainer.state.plateau.factor
 
     def how_steps_are_taken(self) -> StepWay:
@@ -172,7 +172,7 @@ class Trainable(Declared, Persistent):
 
     @contextmanager
     def _saving(self, options: SavingOptions | None, trainer: Trainer) -> Iterator[list[Saver]]:
-        """Who writes files while training goes on, if anybody does; all of them are written afterwards."""
+        """Yields the part that writes files while training goes on, if any; all files are complete afterwards."""
         if options is None:
             yield []
             return

@@ -262,7 +262,7 @@ class Trainer:
             hooks.parameters_may_have_changed = True
 
     def reported(self) -> dict[str, float]:
-        """What the last training phase was like, by name; see `Counted.reported`."""
+        """Values of the last training phase, by name; see `Counted.reported`."""
         values = {**means_over(self._updates), **self.experience.logs(), **self._learning_rates(), **self._losses()}
         return {name: value for name, value in values.items() if math.isfinite(value)}
 

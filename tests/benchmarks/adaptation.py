@@ -1,4 +1,4 @@
-"""What measuring costs: the share of training that goes into signals and decisions at the default period.
+"""Cost of measuring: the share of training that goes into signals and decisions at the default period.
 
 python -m tests.benchmarks.adaptation [pytorch|keras] ...
 

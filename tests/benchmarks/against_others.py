@@ -3,10 +3,10 @@
 
     python tests/benchmarks/against_others.py [CASE ...] [--others PYTHON] [--rounds N] [--backends torch keras]
 
-Every measurement is a process of its own, on one core where the system can bind it to one (JAX uses several whatever it
-is told), and with one thread in any case. The contenders take turns, round after round, and ratios are
-taken within a round, so that a machine that is slow for a while slows everybody. Compilation and the first steps are
-timed apart. Where something else keeps the machine busy, look at the ratios by processor seconds. `--others` is an
+Every measurement is a process of its own, on one core where the system can bind it to one (JAX uses several whatever
+its settings say), and with one thread in any case. The contenders take turns, round after round, and ratios are taken
+within a round, so that a machine that is slow for a while slows everybody. Compilation and the first steps are timed
+apart. Where something else keeps the machine busy, look at the ratios by processor seconds. `--others` is an
 interpreter that has stable_baselines3, sb3_contrib and sbx (`pip install sb3-contrib sbx-rl`); who is not installed
 there, or has no such algorithm, is left out.
 """

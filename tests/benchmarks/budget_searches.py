@@ -61,7 +61,7 @@ POINTS = (1, 3, 9)
 
 
 class Prefixes:
-    """What configurations come to in the first evaluations of a recorded run.
+    """Scores of configurations in the first evaluations of a recorded run.
 
     Args:
         landscape: What is replayed.
@@ -126,7 +126,7 @@ class PrefixExecutor(RecordedExecutor):
 
 @dataclass(frozen=True)
 class Found:
-    """What one search came to.
+    """Results of one search.
 
     Attributes:
         volume: See `Prefixes.hypervolume`.

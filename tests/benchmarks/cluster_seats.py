@@ -1,5 +1,5 @@
 # ruff: noqa: T201
-"""What `executor=ray` costs beside the local executor, and what limits a thousand seats.
+"""Cost of `executor=ray` beside the local executor, and the limits of a thousand seats.
 
 Run it as `python -m tests.benchmarks.cluster_seats start|controller|fake [...]`:
 

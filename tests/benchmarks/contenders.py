@@ -19,7 +19,7 @@ OTHERS = ("sb3", "sbx")
 
 @dataclass(frozen=True)
 class Case:
-    """What everybody trains.
+    """The task that all contenders train.
 
     Attributes:
         algorithm: DQN, PPO, TD3, SAC, A2C or TRPO.

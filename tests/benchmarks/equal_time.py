@@ -46,7 +46,7 @@ print(json.dumps([best, len(study.trials)]))
 
 @dataclass(frozen=True)
 class Task:
-    """What is typed for us, and the same for the zoo."""
+    """Overrides for our run, and the same task for the zoo."""
 
     ours: tuple[str, ...]
     zoo: Case
@@ -121,7 +121,7 @@ def show(returns: Mapping[str, Sequence[float]]) -> None:
 
 
 def search_of_zoo(python: str, task: Task, minutes: float, seed: int, home: Path) -> tuple[str, ...]:
-    """What is typed for the zoo to train what it has chosen."""
+    """Arguments with which the zoo trains what its search has chosen."""
     storage = f"sqlite:///{home / 'zoo.db'}"
     done = home / "zoo-searched"
     if not done.exists():
@@ -162,7 +162,7 @@ def search_of_zoo(python: str, task: Task, minutes: float, seed: int, home: Path
 
 
 def search_of_ours(task: Task, minutes: float, seed: int, home: Path) -> tuple[str, ...]:
-    """What is typed to train what our study advises."""
+    """Overrides with which we train what our study advises."""
     import tuner
     from tuner.results.records import SCREEN
 
@@ -184,7 +184,7 @@ def search_of_ours(task: Task, minutes: float, seed: int, home: Path) -> tuple[s
 
 
 def default_of(task: Task) -> tuple[str, ...]:
-    """What is typed to train our default."""
+    """Overrides with which we train our default."""
     return (*task.ours, f"training.total_steps={task.total_steps}")
 
 
@@ -214,7 +214,7 @@ def our_returns(typed: Sequence[str], folder: Path) -> list[float]:
 
 
 def of_each_seed(trained: Callable[[int], float]) -> list[float]:
-    """What each seed comes to, some of them at a time."""
+    """Score of each seed, some of them trained at a time."""
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         return list(pool.map(trained, SEEDS))
 

@@ -1,5 +1,5 @@
 # ruff: noqa: T201
-"""What pruning costs and saves where there are two objectives, [mixed, seconds], on a recorded landscape.
+"""Cost and savings of pruning where there are two objectives, [mixed, seconds], on a recorded landscape.
 
     python tests/benchmarks/fronts.py [PAIR [TRIALS [REPETITIONS [SAMPLER]]]]     (dqn-cartpole 40 100 drawn)
 
@@ -78,7 +78,7 @@ class Timed(Recorded):
         return np.asarray(self._log_seconds(at[None])[0, 0] + np.concatenate([self._spread[one] for one in nearest]))
 
     def seconds(self, point: Mapping[str, Scalar], seed: int) -> float:
-        """What a run takes."""
+        """Seconds of a run."""
         possible = self.log_seconds(point)
         return math.exp(
             possible[random.Random(f"seconds {seed} {self._unit(point).tolist()}").randrange(len(possible))]
@@ -105,7 +105,7 @@ class Timed(Recorded):
         return np.array([self.truth(space.draw(lambda _, kind: sample(kind, rng))) for _ in range(1000)])
 
     def hypervolume(self, losses: Sequence[tuple[float, float]]) -> float:
-        """What these dominate of the box between the best and the worst."""
+        """Share of the box between the best and the worst that these dominate."""
         front = sorted(front_of(dict(enumerate(losses))), key=lambda index: losses[index])
         found, last = 0.0, 1.0
         for index in front:
@@ -148,7 +148,7 @@ class TimedExecutor(RecordedExecutor):
 
 @dataclass(frozen=True)
 class Ended:
-    """What one study came to.
+    """Results of one study.
 
     Attributes:
         front: Hypervolume of what it chose.
@@ -264,8 +264,8 @@ def main(pair: str = "dqn-cartpole", trials: str = "40", repetitions: str = "100
         found["steps of screening"].append(pruned.steps / whole.steps)
         found["steps before the test"].append((pruned.steps + pruned.later) / (whole.steps + whole.later))
         if (seed + 1) % 10 == 0:
-            told = "  ".join(f"{name} {interval(values)}" for name, values in found.items())
-            print(f"{pair} {sampler}, {trials} trials, {seed + 1} studies: {told}", flush=True)
+            intervals = "  ".join(f"{name} {interval(values)}" for name, values in found.items())
+            print(f"{pair} {sampler}, {trials} trials, {seed + 1} studies: {intervals}", flush=True)
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def _run(arguments: tuple[str, ...]) -> None:
 
 
 class _limited:  # noqa: N801 - reads as a verb
-    """Presses Ctrl-C after so many seconds."""
+    """Presses Ctrl-C after the given number of seconds."""
 
     def __init__(self, seconds: int) -> None:
         self._seconds = seconds

@@ -49,7 +49,7 @@ RATE, GAMMA = 3e-4, 0.99
 
 @dataclass(frozen=True)
 class Case:
-    """What everybody trains: see `against_others.py`; images where there are no hidden sizes."""
+    """The task that all contenders train: see `against_others.py`; images where there are no hidden sizes."""
 
     algorithm: str
     env: str
@@ -307,7 +307,7 @@ def run_once(
     return measured
 
 
-def told(case: str, device: str, contender: str, found: Mapping[str, Any]) -> None:
+def print_measurement(case: str, device: str, contender: str, found: Mapping[str, Any]) -> None:
     """Prints one measurement on a line."""
     head = f"{case:<10}{device:<5}{contender:<15}"
     if "failed" in found:
@@ -331,7 +331,7 @@ def main() -> None:
     with ThreadPoolExecutor(max(len(free) - 2, 1)) as pool:
 
         def beside(case: str, contender: str) -> None:
-            told(case, "cpu", contender, run_once(contender, case, "cpu", options.seconds, free))
+            print_measurement(case, "cpu", contender, run_once(contender, case, "cpu", options.seconds, free))
 
         if "cpu" in options.devices:
             waiting = [pool.submit(beside, *pair) for pair in pairs]
@@ -340,7 +340,9 @@ def main() -> None:
                 in_turns = {TURN: file.name}
 
                 def in_turn(case: str, contender: str) -> None:
-                    told(case, "cuda", contender, run_once(contender, case, "cuda", options.seconds, free, in_turns))
+                    print_measurement(
+                        case, "cuda", contender, run_once(contender, case, "cuda", options.seconds, free, in_turns)
+                    )
 
                 for one in [few.submit(in_turn, *pair) for pair in pairs]:
                     one.result()

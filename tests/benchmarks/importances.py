@@ -84,7 +84,7 @@ SAMPLERS: dict[str, Callable[[int], optuna.samplers.BaseSampler]] = {
 
 
 def studied(sampler: optuna.samplers.BaseSampler, num_trials: int, seed: int) -> optuna.Study:
-    """A study of so many trials."""
+    """A study of `num_trials` trials."""
     rng = np.random.default_rng(seed)
 
     def objective(trial: optuna.Trial) -> float:

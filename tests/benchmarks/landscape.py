@@ -43,7 +43,7 @@ PAIRS: dict[str, tuple[str, ...]] = {
     "ppo-acrobot": ("agent=ppo", "env=acrobot", "training.total_steps=30000"),
     "dqn-mountaincar": ("agent=dqn", "env=mountaincar", "training.total_steps=60000"),
 }
-"""What is typed for each behind `tuner tune`; the rest is as `study=quick` has it."""
+"""By name, the overrides behind `tuner tune`; the rest is as `study=quick` has it."""
 
 
 @dataclass(frozen=True)

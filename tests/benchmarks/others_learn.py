@@ -1,5 +1,5 @@
 # ruff: noqa: T201
-"""What Stable-Baselines3's A2C and sb3-contrib's TRPO learn on our gates' environments, steps and seeds.
+"""Returns of Stable-Baselines3's A2C and sb3-contrib's TRPO on our gates' environments, steps and seeds.
 
     python tests/benchmarks/others_learn.py [CASE ...] --others PYTHON [--seeds 1 2 ...] [--episodes 20] [--folder DIR]
 
@@ -25,7 +25,7 @@ EVALUATE = "--evaluate"
 
 @dataclass(frozen=True)
 class Case:
-    """What is trained: an algorithm of the zoo, a Gymnasium id, and settings that are not the zoo's."""
+    """A training: an algorithm of the zoo, a Gymnasium id, and settings that are not the zoo's."""
 
     algorithm: str
     env: str
@@ -46,7 +46,7 @@ CASES = {
 
 def main() -> None:
     """Train and evaluate, case after case."""
-    from tuner.results.statistics import iqm  # which the other interpreter lacks
+    from tuner.results.statistics import iqm  # which the other interpreter does not have
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("cases", nargs="*", choices=[[], *CASES], default=[], metavar="CASE", help=", ".join(CASES))
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def run_alone(words: Sequence[str]) -> str:
-    """What a command prints that has one thread."""
+    """Output of a command that has one thread."""
     done = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, **ONE_THREAD})
     if done.returncode:
         raise SystemExit(f"{' '.join(words)} failed: {done.stderr[-2000:]}")
@@ -86,7 +86,7 @@ def train(python: str, case: Case, seed: int, folder: Path, *words: str) -> Path
 
 
 def evaluated(python: str, case: Case, home: Path, num_episodes: int, seed: int) -> float:
-    """What `evaluate` finds, in a process of that interpreter."""
+    """Result of `evaluate`, in a process of that interpreter."""
     words = [python, __file__, EVALUATE, case.algorithm, case.env, str(home), str(num_episodes), str(seed)]
     return float(run_alone(words).splitlines()[-1])
 

@@ -1,5 +1,5 @@
 # ruff: noqa: T201
-"""What worker processes gain: environment steps per second with and without, alternating A B A B.
+"""Gain of worker processes: environment steps per second with and without, alternating A B A B.
 
 Run it as `python tests/benchmarks/pool_network.py [pytorch|keras] [slow] [dqn] [ppo]`, on an idle machine with at least
 two cores. Each line gives the median of both, their ratio, and the lowest and highest ratio of neighbouring runs.
@@ -88,7 +88,7 @@ def compare(what: str, make: Callable[[], tuple[Any, Any]], total_steps: int, wa
 
 
 def makers(package: str) -> dict[str, Callable[[], tuple[Any, Any]]]:
-    """What makes the agents, with their optimizers."""
+    """Functions that make the agents, with their optimizers."""
     agents = importlib.import_module(f"note_rl.agents.{package}")
     optimizers = importlib.import_module(f"note_rl.optimizers.{package}")
 

@@ -1,5 +1,5 @@
 # ruff: noqa: T201
-"""What each choice of a study is worth: samplers, pruners, seeds and stages at equal budget, on a recorded landscape.
+"""Worth of each choice of a study: samplers, pruners, seeds and stages at equal budget, on a recorded landscape.
 
     python tests/benchmarks/protocols.py [PAIR [quick|full [REPETITIONS [FILE [ROW ...]]]]]     (dqn-cartpole quick 100)
 
@@ -62,7 +62,7 @@ _MANY = 1000
 
 @dataclass(frozen=True)
 class Found:
-    """What one repetition came to.
+    """Results of one repetition.
 
     Attributes:
         regret: Of the chosen configuration.
@@ -197,7 +197,7 @@ class Plain:
     same_seeds: bool = True
 
     def run(self, truth: Truth, budget: int, seed: int) -> Found:
-        """One search of so many runs."""
+        """One search of `budget` runs."""
         landscape, left, scores = truth.landscape, float(budget), dict[int, float]()
         points: list[dict[str, Scalar]] = []
         with quiet_optuna():
@@ -264,7 +264,7 @@ PLAIN = {
 
 
 class Kept:
-    """What is finished, a line for each repetition.
+    """Finished repetitions, a line for each of them.
 
     Args:
         path: The file; None: nothing is kept.

@@ -1,5 +1,5 @@
 # ruff: noqa: T201
-"""What `protocols.py` has found, pooled over the landscapes: how much regret and error a choice takes away.
+"""Results of `protocols.py`, pooled over the landscapes: how much regret and error a choice takes away.
 
     python tests/benchmarks/protocols_pooled.py FILE [REPETITIONS [SIZE [ROW ...]]]     (100 quick decision)
 

@@ -89,7 +89,7 @@ def matern(first: Array, second: Array) -> Array:
 
 
 class Recorded:
-    """What any configuration of a landscape's search space comes to on any seed.
+    """Curves of any configuration of a landscape's search space on any seed.
 
     Args:
         landscape: The runs.

@@ -59,8 +59,8 @@ def main() -> None:
                 of_zoo = contender == "zoo"
                 took, scores = zoo(options.others, folder) if of_zoo else ours(contender, folder, programs.name)
             seconds.setdefault(contender, []).append(took)
-            told = ", ".join(f"{score:.0f}" for score in sorted(scores))
-            print(f"round {number + 1}, {contender}: {took:.1f} s; last evaluations {told}", flush=True)
+            shown = ", ".join(f"{score:.0f}" for score in sorted(scores))
+            print(f"round {number + 1}, {contender}: {took:.1f} s; last evaluations {shown}", flush=True)
     for backend in options.backends:
         ratios = sorted(theirs / mine for mine, theirs in zip(seconds[backend], seconds["zoo"], strict=True))
         median = statistics.median(ratios)
@@ -131,9 +131,9 @@ def zoo(python: str, folder: str) -> tuple[float, list[float]]:
         subprocess.Popen([*words, own], cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         for own in folders
     ]
-    told = [worker.communicate()[1].decode(errors="replace").strip().splitlines() for worker in workers]
+    errors = [worker.communicate()[1].decode(errors="replace").strip().splitlines() for worker in workers]
     if any(worker.returncode for worker in workers):
-        raise SystemExit(f"rl_zoo3 failed: {[lines[-1:] for lines in told]}")
+        raise SystemExit(f"rl_zoo3 failed: {[lines[-1:] for lines in errors]}")
     took = time.time() - began
     done = subprocess.run([python, "-c", SCORES, storage], check=True, env=env, capture_output=True, text=True)
     return took, json.loads(done.stdout.splitlines()[-1])

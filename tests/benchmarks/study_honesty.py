@@ -55,7 +55,7 @@ def run(seed: int, noise: float) -> StudySummary:
 
 
 def best_of_n(seed: int, noise: float, num_runs: int) -> tuple[float, float]:
-    """True score and selection score of the best of so many configurations with one seed each."""
+    """True score and selection score of the best of `num_runs` configurations with one seed each."""
     sampler, run_seed = np.random.default_rng(seed + 10**6), stage_seeds(seed, "screen", 1)[0]
     best = (-np.inf, 0.0)
     for _ in range(num_runs):

@@ -1,5 +1,5 @@
 # ruff: noqa: T201
-"""What the controller costs per trial, against Optuna's own loop, and how its memory and its page grow.
+"""Cost of the controller per trial, against Optuna's own loop, and the growth of its memory and its page.
 
 Run it as `python tests/benchmarks/study_scale.py [TRIALS] [random|tpe] [sqlite|memory]` (10,000, random, sqlite). Both
 sides sample the same space with the same sampler, report at the same rungs and keep everything in SQLite with a
@@ -83,7 +83,7 @@ class Timed(InlineExecutor):
 
 
 class Turns:
-    """Told of every trial of a side; after each block says what it took, and waits until the other has had its turn."""
+    """Counts the trials of a side; after each block sends its time, and waits until the other side has had its turn."""
 
     def __init__(self, line: Connection, block: int) -> None:
         self._line = line
@@ -128,7 +128,7 @@ def url_of(kind: str, path: Path) -> str:
 
 
 def ours(folder: Path, num_trials: int, sampler: str, kind: str, line: Connection) -> None:
-    """Brings a study to so many screening trials, and writes its page."""
+    """Brings a study to `num_trials` screening trials, and writes its page."""
     definition = StudyDefinition(
         name="scale",
         config=CONFIG,
@@ -157,7 +157,7 @@ def ours(folder: Path, num_trials: int, sampler: str, kind: str, line: Connectio
 
 
 def optunas(folder: Path, num_trials: int, sampler: str, kind: str, line: Connection) -> None:
-    """Brings Optuna's study to so many trials."""
+    """Brings Optuna's study to `num_trials` trials."""
     turns = Turns(line, num_trials // NUM_BLOCKS)
     distributions = Space.from_config(SPACE, CONFIG).distributions()
     storage = open_storage(url_of(kind, folder / "optuna.db"))

@@ -31,7 +31,7 @@ def _in_package(module: str, name: str) -> bool:
 
 
 def _missing(text: str) -> list[str]:
-    """What a script imports of others, of note_rl and of tuner, wherever it does so, and is not there."""
+    """Names that a script imports of others, of note_rl and of tuner, wherever it does so, and that are not there."""
     missing = []
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.ImportFrom) or node.module is None:

@@ -1,4 +1,4 @@
-"""What a command makes of its input: it takes it, refuses it in words, or falls over."""
+"""Answers of a command to its input: it takes it, refuses it in words, or falls over."""
 
 import re
 import traceback
@@ -16,12 +16,12 @@ from tuner.errors import UserError
 MOST_LINES = 3
 MOST_LETTERS = 600
 _FOREIGN = re.compile(r"Traceback|omegaconf|<class '|object at 0x|\bDictConfig\b|\bNoneType\b|__init__\(\)|\bAnyNode\b")
-"""What belongs in no answer: words of a library or of Python that the user has not typed."""
+"""Words that belong in no answer: of a library or of Python, which the user has not typed."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of it.
+    """The answer of a command.
 
     Attributes:
         kind: accepted; refused, in words; fell: an exception that nobody foresaw; unclear: words, but poor ones.
@@ -58,7 +58,7 @@ def names_the_key(answer: Answer, line: Line) -> bool:
 
 
 def check_and_use(line: Line) -> Answer:
-    """What the command says of a line; if it accepts it, whether everything can then be built and used.
+    """The command's answer to a line; if it accepts it, whether everything can then be built and used.
 
     A refusal while something is built comes too late: it should have been found by the checks.
     """

@@ -222,7 +222,7 @@ def _comes_and_goes(source: ConfigSource) -> bool:
 
 
 def _files(folder: str) -> Iterator[tuple[str, bytes]]:
-    """What is in the files of a folder, by their paths within."""
+    """Contents of the files of a folder, by their paths within."""
     for place, _, names in os.walk(folder):
         for name in names:
             if name.endswith((".yaml", ".yml")):

@@ -78,7 +78,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of it: the exit status, all that was said, and complaints about it (none: it went well)."""
+    """The outcome of a case: the exit status, all that was said, and complaints about it (none: it went well)."""
 
     status: int
     said: str
@@ -86,7 +86,7 @@ class Outcome:
 
 
 def some_cases(seed: int, count: int, paths: tuple[str, ...] = tuple(READERS)) -> list[Case]:
-    """So many cases: each file in turn, then each of its damages in turn, in random order."""
+    """Returns `count` cases: each file in turn, then each of its damages in turn, in random order."""
     rng = random.Random(seed)
     by_path = {path: list(_cases_of(path, rng)) for path in paths}
     for cases in by_path.values():
@@ -149,7 +149,7 @@ def _complaints(
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
-    """What is in every file; of a folder or a link, its name."""
+    """Contents of every file; of a folder or a link, its name."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
@@ -316,7 +316,7 @@ def _sql(*choices: str) -> Damage:
 
 
 def _mutate_attribute(path: Path, rng: random.Random) -> None:
-    """What we keep with a study or a trial is changed by somebody who knows SQL."""
+    """An attribute that we keep with a study or a trial is changed by somebody who knows SQL."""
     table = rng.choice(("study_user_attributes", "trial_user_attributes"))
     with closing(sqlite3.connect(path)) as connection:
         number, key, text = rng.choice(connection.execute(f"SELECT rowid, key, value_json FROM {table}").fetchall())

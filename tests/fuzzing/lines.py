@@ -17,7 +17,7 @@ VALUES = (
     *("lin_0.1", "[1,2", "{a=1}", "1e\u22123"),
     *("'a b/../c'", "'\\n'", "${nothing}", "${seed}", "???", "a:b:c", "'%s{}'", "é"),
 )
-"""What is put behind the = of every key."""
+"""Values that are put behind the = of every key."""
 
 MUTATIONS = ("~{key}", *(f"{{key}}={value}" for value in VALUES), "+{key}.new=1", "{key}.new=1", "++{key}.new=[1]")
 
@@ -28,7 +28,7 @@ _LEVELS = 3
 
 @dataclass(frozen=True)
 class Line:
-    """What follows `tuner COMMAND`.
+    """The words behind `tuner`: a command and its overrides.
 
     Attributes:
         command: Its name.
@@ -120,7 +120,7 @@ def core_lines() -> list[Line]:
 
 
 def some_lines(seed: int, count: int, pairs: float = 0.2) -> list[Line]:
-    """So many different lines, drawn from all commands alike; a share of them tries two keys at once.
+    """Returns `count` different lines, drawn from all commands alike; a share of them tries two keys at once.
 
     Args:
         seed: Of the draw.

@@ -20,7 +20,7 @@ LINES = {
     "find": ("find", "finder=lr", *_QUICK, "executor=inline", "finder.num_seeds=1", "finder.num_steps=5",
              "storage.url=sqlite:///found.db", "study.folder=found", "study.name=rate"),
 }  # fmt: skip
-"""What makes each part of it; the same line goes on with a study or a comparison."""
+"""Command lines that make each part of it; the same line goes on with a study or a comparison."""
 
 
 def make_world(folder: Path, parts: tuple[str, ...] = tuple(LINES)) -> None:

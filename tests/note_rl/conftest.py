@@ -1,4 +1,4 @@
-"""What holds for tests of the training core."""
+"""Fixtures for tests of the training core."""
 
 import importlib
 from collections.abc import Callable
@@ -81,7 +81,7 @@ def eager_updates(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture(autouse=True)
 def _traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What runs code of the tests' own is traced once, as built-in agents are.
+    """Functions with code of the tests' own are traced once, as built-in agents are.
 
     The second trace looks for what is read from outside, and listening to that takes longest.
     """

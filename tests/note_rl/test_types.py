@@ -1,4 +1,4 @@
-"""What the columns of a transition are is said by the types, and by nothing else."""
+"""The columns of a transition are defined by the types, and by nothing else."""
 
 from dataclasses import fields
 

@@ -49,7 +49,7 @@ class Chaos:
         folder: Where the command runs.
         arguments: Of `tuner tune`.
         seed: Of the disturbances.
-        tell: Told of each disturbance.
+        tell: Called with a line for each disturbance.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Chaos:
 
         Args:
             kinds: What is done, of `KINDS`.
-            longest_wait_s: Each comes up to so many seconds after the former, or after the first trial is at work.
+            longest_wait_s: Most seconds from the former disturbance, or from the first trial at work, to each.
 
         Returns:
             What was not done, as the study was over before.
@@ -113,7 +113,7 @@ class Chaos:
         return [_timeless(run) for run in runs]
 
     def parameters(self) -> dict[str, bytes]:
-        """What each run has learned, bit for bit: all arrays of its last checkpoint."""
+        """Parameters of each run, bit for bit: all arrays of its last checkpoint."""
         found = {}
         for path in sorted((self.folder / "studies" / STUDY).rglob(files.CHECKPOINT_FILE)):
             arrays, _ = read_checkpoint(path)

@@ -56,7 +56,7 @@ SMALL_AGENTS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command printed, and its exit status."""
+    """Output of a command, and its exit status."""
 
     status: int
     output: str
@@ -109,7 +109,7 @@ def tuner(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield CommandLine(tmp_path, capsys)
-    root.handlers[:], root.level = handlers, level  # Hydra's handlers write to a stream that is gone by now
+    root.handlers[:], root.level = handlers, level  # Hydra's handlers write to a stream that is gone
 
 
 def _keep_streams_open() -> None:

@@ -1,4 +1,4 @@
-"""What the processes of synthetic trials run. Imports nothing heavy, as every child imports it anew."""
+"""Entry functions of synthetic trials. Imports nothing heavy, as every child imports it anew."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""A tracker that remembers what it was told, and trials that have accidents."""
+"""A tracker that remembers its calls, and trials that have accidents."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 
 
 class FakeTracker:
-    """Remembers what it was told."""
+    """Remembers its calls."""
 
     def __init__(self) -> None:
         self.runs: list[FakeRun] = []

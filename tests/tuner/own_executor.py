@@ -38,7 +38,7 @@ class LosingExecutor(InlineExecutor):
     """Loses the first runs with all that they have reported, as if their machine were gone at their end.
 
     Args:
-        num_lost: So many.
+        num_lost: How many are lost.
         too_often: Whether they are given up.
     """
 

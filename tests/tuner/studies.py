@@ -49,7 +49,7 @@ SPACE: JsonDict = {
 
 @dataclass
 class Script:
-    """What a fake trial does: reports its curve from where it was, then ends.
+    """Behaviour of a fake trial: reports its curve from where it was, then ends.
 
     Attributes:
         whole_s: Seconds of training that it says a whole run takes; None: it does not say.
@@ -62,7 +62,7 @@ class Script:
 
 
 Behaviour = Callable[[TrialSpec, int], Script]
-"""What a trial does at its n-th attempt (counted from 1)."""
+"""Behaviour of a trial at its n-th attempt (counted from 1)."""
 
 
 def learn(spec: TrialSpec, attempt: int) -> Script:
@@ -71,7 +71,7 @@ def learn(spec: TrialSpec, attempt: int) -> Script:
 
 
 class ControllerDied(BaseException):
-    """Stands for a kill -9 of the controller: nothing is caught, cleaned up or told."""
+    """Stands for a kill -9 of the controller: nothing is caught, cleaned up or reported."""
 
 
 @dataclass
@@ -116,7 +116,7 @@ class FakeExecutor:
     Args:
         parallel: Trials at a time.
         behave: What they do.
-        die_after: Raise `ControllerDied` after so many events.
+        die_after: Raise `ControllerDied` after this number of events.
 
     Attributes:
         tells_again: Whether trials that go on tell their last report again, as agents do.

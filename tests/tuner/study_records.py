@@ -1,4 +1,4 @@
-"""What a study has left: its trials in the storage, its scores, what the user was shown."""
+"""Records of a study: its trials in the storage, its scores, what the user was shown."""
 
 from pathlib import Path
 

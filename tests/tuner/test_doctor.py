@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def distributions() -> Mapping[str, list[str]]:
-    """What is installed, by what it is imported as; to find that out takes seconds."""
+    """Installed distributions, by the names that they are imported as; to find that out takes seconds."""
     return metadata.packages_distributions()
 
 
@@ -54,7 +54,7 @@ def test_versions_extras_and_what_there_is_to_run_on(tuner: CommandLine, monkeyp
 
 @pytest.fixture
 def no_storage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is found of the storage is not looked at; to find it out, a process imports Optuna."""
+    """Leaves out the look at the storage; to find out its state, a process imports Optuna."""
     monkeypatch.setattr(doctor, "_STORAGE", """print('{"state": "not looked at"}')""")
 
 
@@ -172,7 +172,7 @@ def test_a_storage_is_opened_and_a_damaged_one_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_no_secret_and_no_home_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_secret_and_no_home_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in doctor._VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -11,7 +11,7 @@ from tuner import extending
 from tuner.config.composition import conf_folder
 
 NOT_IN_THE_TEXT = {"Event", "Seats", "TrialFunction", "TrialSpec"}
-"""What the methods of parts take and return, explained where it is defined."""
+"""Names that the methods of parts take and return, explained where they are defined."""
 OF_STUDIES = {"study", "space", "storage", "finder", "experiment", "hydra", "checkpoint", "plateau", "strategy"}
 OF_STUDIES |= {"backend", "buffer", "collector"}
 """Groups of values, and parts that nobody has asked to extend."""

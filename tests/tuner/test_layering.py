@@ -1,4 +1,4 @@
-"""Who may import whom, read from the source: every module stands in a room, and imports point to rooms above it."""
+"""Rules of imports, read from the source: every module stands in a room, and imports point to rooms above it."""
 
 import ast
 import re
@@ -146,7 +146,7 @@ DOCUMENTED = frozenset({"os._exit", "_replace", "_asdict", "_fields", "_value_"}
 
 @cache
 def tree_of(path: Path) -> ast.Module:
-    """What a file holds."""
+    """Syntax tree of a file."""
     return ast.parse(path.read_text())
 
 
@@ -306,7 +306,7 @@ def is_private_module(module: str) -> bool:
 
 @cache
 def own_names() -> frozenset[str]:
-    """What our own classes and functions define, or set on `self`."""
+    """Names that our own classes and functions define, or set on `self`."""
     found: set[str] = set()
     for path in FILES.values():
         for node in nodes_of(path):

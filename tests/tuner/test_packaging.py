@@ -1,4 +1,4 @@
-"""What an installed tuner consists of."""
+"""Contents of an installed tuner."""
 
 import zipfile
 from pathlib import Path

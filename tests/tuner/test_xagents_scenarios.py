@@ -1,4 +1,4 @@
-"""What users of xagents, the library of manual 004, expect, as far as no other test shows it; see tests/README.md."""
+"""Scenarios of users of xagents, the library of manual 004, that no other test shows; see tests/README.md."""
 
 import inspect
 import json
@@ -23,7 +23,7 @@ __all__ = ["tuner"]
 
 AGENTS = ("A2C", "ACER", "DDPG", "DQN", "PPO", "TD3", "TRPO")
 FOUND = {"PPO": {"entropy_coef": 0.025}}
-"""What was found to be better for discrete actions than Python's number: on the command line, where conf/ says so."""
+"""Numbers found to be better for discrete actions than Python's: on the command line, where conf/ says so."""
 
 # Its options: by agent, what is typed here instead. None of the values is what holds without it.
 OF_ALL = {
@@ -197,7 +197,7 @@ def test_each_agent_trains_with_any_number_of_environments(tuner: CommandLine, a
         assert result["num_env_steps"] == -(-240 // rollout) * rollout, "the first whole rollout at or behind 240"
 
 
-def test_lines_every_so_many_episodes_say_what_the_history_holds(tuner: CommandLine) -> None:
+def test_lines_at_an_interval_of_episodes_show_the_rows_of_the_history(tuner: CommandLine) -> None:
     ppo = ("agent=ppo", "env.num_envs=4", "buffer.num_steps=32", "buffer.num_epochs=1")
     lines = ("progress=lines", "progress.every=5", "progress.decimals=4")
     answer = tuner("train", *SMALL, *ppo, *lines, "training.reward_window=3", "hydra.run.dir=mine")
@@ -289,7 +289,7 @@ def test_td3_explores_and_its_critics_are_two() -> None:
 # How agents act where they are evaluated
 
 
-def test_evaluations_and_play_explore_if_they_are_told_to(tuner: CommandLine) -> None:
+def test_evaluations_and_play_explore_if_a_policy_for_them_is_given(tuner: CommandLine) -> None:
     """Of an agent that always pushes one way, only what is random lasts longer."""
     run = ("train", *SMALL, *SMALL_AGENTS["dqn"], "buffer.learning_starts=1000", "policy.eps=1.0", "schedule=none")
     means = {}

@@ -1,4 +1,4 @@
-"""What every signal is made of: how it is read, how readings become one smoothed value, and that value health."""
+"""Base of every signal: how it is read, how readings become one smoothed value, and that value health."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ TINY = 1e-12
 
 @dataclass(frozen=True)
 class TrainingView:
-    """What a signal may look at, beside the update block at hand.
+    """The inputs of a signal, beside the update block at hand.
 
     Attributes:
         experience: What is trained from: its settings, and its current priorities.
@@ -60,7 +60,7 @@ class RunningSignal(Protocol):
 
     Attributes:
         signal: Which.
-        target: The value that adaptation aims at.
+        target: The target value of the signal.
     """
 
     signal: "Signal"

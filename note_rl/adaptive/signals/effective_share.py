@@ -1,4 +1,4 @@
-"""What all effective sample sizes have in common."""
+"""Base of all signals that are effective sample sizes."""
 
 from note_rl.adaptive.ess import kl_of_fraction
 from note_rl.adaptive.signals.base import TINY, Signal

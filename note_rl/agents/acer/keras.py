@@ -73,7 +73,7 @@ class ACER(ACERSettings, RL):
     def policy_gradient(
         self, f: tf.Tensor, q: tf.Tensor, a: tf.Tensor, ratio: tf.Tensor, q_ret: tf.Tensor
     ) -> tf.Tensor:
-        """What to climb along by the probabilities f [B, T, A], as d/df of this (eq. 9, entropy bonus).
+        """Direction of ascent in the probabilities f [B, T, A], as d/df of this (eq. 9, entropy bonus).
 
         min(c, rho) log f(a) (Q_ret - V) + sum_b [1 - c / rho(b)]_+ f(b) log f(b) (Q(b) - V) + entropy_coef * H(f),
 

@@ -70,7 +70,7 @@ class ACER(ACERSettings, RL_pytorch):
         return (policy_loss + self.value_coef * value_loss).mean(1)
 
     def policy_gradient(self, f: Tensor, q: Tensor, a: Tensor, ratio: Tensor, q_ret: Tensor) -> Tensor:
-        """What to climb along by the probabilities f [B, T, A], as d/df of this (eq. 9, entropy bonus).
+        """Direction of ascent in the probabilities f [B, T, A], as d/df of this (eq. 9, entropy bonus).
 
         min(c, rho) log f(a) (Q_ret - V) + sum_b [1 - c / rho(b)]_+ f(b) log f(b) (Q(b) - V) + entropy_coef * H(f),
 

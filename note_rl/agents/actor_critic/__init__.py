@@ -1,4 +1,4 @@
-"""What algorithms have in common that learn a policy and its value from rollouts."""
+"""Common base of algorithms that learn a policy and its value from rollouts."""
 
 from dataclasses import InitVar
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""What agents have in common that learn a policy and its value from rollouts, in PyTorch."""
+"""Common base of agents that learn a policy and its value from rollouts, in PyTorch."""
 
 from torch import Tensor, nn
 

@@ -31,7 +31,7 @@ class DQN(DQNSettings, RL):
         return self.q_net(s)
 
     def next_value(self, next_s: tf.Tensor) -> tf.Tensor:
-        """What the states that follow are worth [B]: max_a Q_target(s', a), of the actions allowed there."""
+        """Values of the next states [B]: max_a Q_target(s', a), of the actions allowed there."""
         return tf.reduce_max(where_allowed(self.target_q_net(next_s), self.next_action_mask), axis=1)
 
     def __call__(self, s: tf.Tensor, a: tf.Tensor, next_s: tf.Tensor, r: tf.Tensor, d: tf.Tensor) -> tf.Tensor:

@@ -32,7 +32,7 @@ class DQN(DQNSettings, RL_pytorch):
         return q
 
     def next_value(self, next_s: Tensor) -> Tensor:
-        """What the states that follow are worth [B]: max_a Q_target(s', a), of the actions allowed there."""
+        """Values of the next states [B]: max_a Q_target(s', a), of the actions allowed there."""
         q: Tensor = self.target_q_net(next_s)
         return where_allowed(q, self.next_action_mask).amax(1)
 

@@ -27,7 +27,7 @@ class GAIL(GAILSettings, PPO):
         self.expert_action: tf.Tensor
 
     def _pair(self, s: tf.Tensor, a: tf.Tensor) -> tf.Tensor:
-        """What the discriminator sees of states and actions, [B, ...]."""
+        """The discriminator's input for states and actions, [B, ...]."""
         action = tf.cast(a, tf.float32) if self.choice is None else self.choice.indicators(a)
         return tf.concat([tf.reshape(as_numbers(s), (-1, math.prod(s.shape[1:]))), action], axis=1)
 

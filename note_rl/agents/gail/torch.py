@@ -28,7 +28,7 @@ class GAIL(GAILSettings, PPO):
         self.expert_action: Tensor
 
     def _pair(self, s: Tensor, a: Tensor) -> Tensor:
-        """What the discriminator sees of states and actions, [B, ...]."""
+        """The discriminator's input for states and actions, [B, ...]."""
         action = a.float() if self.choice is None else self.choice.indicators(a)
         return torch.cat([as_numbers(s).flatten(1), action], dim=1)
 

@@ -1,4 +1,4 @@
-"""What stands in `note_rl.agents.dueling_dqn.keras`, under the path at which `dueling` is looked for."""
+"""Re-exports `note_rl.agents.dueling_dqn.keras` under the path at which `dueling` is looked for."""
 
 from note_rl.agents.dueling_dqn.keras import DuelingDQN, DuelingNetwork, dueling
 

@@ -1,4 +1,4 @@
-"""What a multi-agent algorithm must know of its environment before it can build networks."""
+"""The facts about its environment that a multi-agent algorithm needs to build networks."""
 
 import math
 from dataclasses import dataclass

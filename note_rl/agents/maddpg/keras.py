@@ -45,7 +45,7 @@ class MADDPG(MADDPGSettings, RL):
         self.discount: tf.Tensor
 
     def action(self, s: tf.Tensor, i: int) -> tf.Tensor:
-        """What agent i does in states [B, *obs]: probabilities [B, A] of discrete actions, else the action [B, A]."""
+        """Output of actor i in states [B, *obs]: probabilities [B, A] of discrete actions, else the action [B, A]."""
         return self._act(self.actors, tf.reshape(s, (tf.shape(s)[0], -1)), i)
 
     def _act(self, actors: list[keras.Model], s: tf.Tensor, i: int) -> tf.Tensor:
@@ -58,14 +58,14 @@ class MADDPG(MADDPGSettings, RL):
         return low + (high - low) * 0.5 * (1.0 + tf.tanh(outputs))
 
     def _chosen(self, actors: list[keras.Model], s: tf.Tensor) -> tf.Tensor:
-        """What all agents do without exploration, as critics take it: [B, n, A]."""
+        """Greedy actions of all agents, in the form that critics take: [B, n, A]."""
         actions = [self._act(actors, s[:, i], i) for i in range(self.num_agents)]
         if self.discrete:
             actions = [tf.one_hot(tf.argmax(p, -1), self.action_size) for p in actions]
         return tf.stop_gradient(tf.stack(actions, 1))
 
     def _value(self, critics: list[keras.Model], s: tf.Tensor, a: tf.Tensor, i: int) -> tf.Tensor:
-        """What agent i expects, [B], of states [B, n, obs] and actions [B, n, A]."""
+        """Estimated values of agent i, [B], for states [B, n, obs] and actions [B, n, A]."""
         if not self.centralised:
             s, a = s[:, i : i + 1], a[:, i : i + 1]
         return critics[i](tf.concat([tf.cast(_flat(s), a.dtype), _flat(a)], 1))[:, 0]  # as torch.cat does
@@ -100,7 +100,7 @@ class MADDPG(MADDPGSettings, RL):
         return -tf.reduce_sum(own * values, -1) - self.entropy_coef * entropy
 
     def _values_of_choices(self, s: tf.Tensor, a: tf.Tensor, i: int) -> tf.Tensor:
-        """What agent i expects of each of its actions, [B, A], where the others do `a` [B, n, A]."""
+        """Estimated values of agent i for each of its actions, [B, A], where the others do `a` [B, n, A]."""
         size = self.action_size
         choices = tf.tile(tf.eye(size), (s.shape[0], 1))  # [B*A, A]
         joint = _replaced(tf.repeat(a, size, 0), i, choices)

@@ -48,7 +48,7 @@ class MADDPG(MADDPGSettings, RL_pytorch):
         self.discount: Tensor
 
     def action(self, s: Tensor, i: int) -> Tensor:
-        """What agent i does in states [B, *obs]: probabilities [B, A] of discrete actions, else the action [B, A]."""
+        """Output of actor i in states [B, *obs]: probabilities [B, A] of discrete actions, else the action [B, A]."""
         return self._act(self.actors, s.flatten(1), i)
 
     def _act(self, actors: nn.ModuleList, s: Tensor, i: int) -> Tensor:
@@ -58,14 +58,14 @@ class MADDPG(MADDPGSettings, RL_pytorch):
         return self.low[i] + (self.high[i] - self.low[i]) * 0.5 * (1.0 + outputs.tanh())
 
     def _chosen(self, actors: nn.ModuleList, s: Tensor) -> Tensor:
-        """What all agents do without exploration, as critics take it: [B, n, A]."""
+        """Greedy actions of all agents, in the form that critics take: [B, n, A]."""
         actions = [self._act(actors, s[:, i], i) for i in range(self.num_agents)]
         if self.discrete:
             actions = [indicators(p.argmax(-1), self.action_size) for p in actions]
         return torch.stack(actions, 1)
 
     def _value(self, critics: nn.ModuleList, s: Tensor, a: Tensor, i: int) -> Tensor:
-        """What agent i expects, [B], of states [B, n, obs] and actions [B, n, A]."""
+        """Estimated values of agent i, [B], for states [B, n, obs] and actions [B, n, A]."""
         if not self.centralised:
             s, a = s[:, i : i + 1], a[:, i : i + 1]
         value: Tensor = critics[i](torch.cat([s.flatten(1), a.flatten(1)], 1)).squeeze(1)
@@ -101,7 +101,7 @@ class MADDPG(MADDPGSettings, RL_pytorch):
         return -(own * values).sum(-1) - self.entropy_coef * entropy
 
     def _values_of_choices(self, s: Tensor, a: Tensor, i: int) -> Tensor:
-        """What agent i expects of each of its actions, [B, A], where the others do `a` [B, n, A]."""
+        """Estimated values of agent i for each of its actions, [B, A], where the others do `a` [B, n, A]."""
         size = self.action_size
         choices = torch.eye(size, device=s.device).repeat(len(s), 1)  # [B*A, A]
         joint = _replaced(a.repeat_interleave(size, 0), i, choices)

@@ -1,4 +1,4 @@
-"""What stands in `note_rl.agents.shared.torch.choices`, under the path that configurations and manuals name."""
+"""Re-exports `note_rl.agents.shared.torch.choices` under the path that configurations and manuals name."""
 
 from note_rl.agents.shared.torch.choices import Choice, OneOf, OneOfEach, Switches, choice_of, where_allowed
 

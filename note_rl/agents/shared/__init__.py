@@ -1,4 +1,4 @@
-"""What several algorithms share: the settings here, networks and distributions in `torch/` and `keras/`."""
+"""Parts shared by several algorithms: the settings here, networks and distributions in `torch/` and `keras/`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar

@@ -33,7 +33,7 @@ _HEAD_TEXT = "What follows the trunk, as {layers: [...], initializer: ..., gain:
 @documented
 @dataclass(frozen=True)
 class Head:
-    """What follows the trunk: further layers, and how the linear output layer begins."""
+    """The layers behind the trunk, and the initial weights of the linear output layer."""
 
     layers: tuple[Layer, ...] = setting((), text="Before the output layer.")
     initializer: str | None = setting(None, INITIALIZER, text="Of the output layer; None: that of the whole list.")
@@ -182,7 +182,7 @@ class Architecture:
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    """What is to be built for observations of one shape.
+    """Plan of a network for observations of one shape.
 
     Attributes:
         architecture: Of which.
@@ -197,7 +197,7 @@ class NetworkPlan:
 
     @property
     def input_shape(self) -> Shape:
-        """What the first layer takes."""
+        """Shape of the first layer's input."""
         return self.trunk[0].input_shape
 
     @property

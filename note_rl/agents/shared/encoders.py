@@ -52,7 +52,7 @@ class EncodedSettings:
 
 @dataclass(frozen=True)
 class EncoderPlan:
-    """What is made of one key.
+    """Plan of the features of one key.
 
     Attributes:
         part: Where it lies in an observation.

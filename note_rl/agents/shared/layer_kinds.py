@@ -256,7 +256,7 @@ def _made(kind: type[Layer], told: object, where: str) -> Layer:
 
 
 def instead(name: str, known: Collection[str]) -> str:
-    """What there is in place of an unknown name, for messages."""
+    """Alternatives to an unknown name, for messages."""
     near = nearest(name, known, 1)
     hint = f"; did you mean {near[0]}?" if near else ""
     return f"{hint} (there are {', '.join(known)})" if known else "; it takes no settings"

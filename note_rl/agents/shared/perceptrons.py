@@ -1,4 +1,4 @@
-"""What the networks of fixed kinds take, in no framework."""
+"""Settings of the networks of fixed kinds, in no framework."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What an agent must know of its environment before it can build networks."""
+"""The facts about its environment that an agent needs to build networks."""
 
 import logging
 import math
@@ -71,7 +71,7 @@ class ContinuousSpaces:
 
     @property
     def unit(self) -> FloatArray:
-        """What a number of the action is measured in, [A]: half its range, or 1 where only one value is allowed."""
+        """The unit of each number of the action, [A]: half its range, or 1 where only one value is allowed."""
         return np.where(self.scale > 0.0, self.scale, np.float32(1.0))
 
 

@@ -14,7 +14,7 @@ from note_rl.types import Array, under
 
 @dataclass(frozen=True)
 class WorkerPlan:
-    """What all workers have in common.
+    """The settings that all workers have in common.
 
     Attributes:
         agent: Whose environments these are.

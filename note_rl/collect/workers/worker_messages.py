@@ -17,7 +17,7 @@ _CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerConfig:
-    """What a worker is to do; a descriptor of the weights' segment comes along. Parts in bytes were pickled.
+    """Configuration of a worker; a descriptor of the weights' segment comes along. Parts in bytes were pickled.
 
     Attributes:
         number: Of the worker.

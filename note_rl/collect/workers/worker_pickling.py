@@ -1,4 +1,4 @@
-"""What goes to worker processes: pickled here, with the part named that cannot be.
+"""Pickles of all that goes to worker processes, with the part named that cannot be pickled.
 
 The pickles come from this process and are read by its own children, never from a file.
 """

@@ -27,7 +27,7 @@ _GRACE_S = 1.0  # that a worker is left to close its environments when the train
 
 @dataclass(frozen=True)
 class Start:
-    """What a process is started with.
+    """Arguments of a new process.
 
     Attributes:
         connections: Descriptors of their ends, one per worker.

@@ -20,7 +20,7 @@ Path = tuple[Any, ...]
 
 
 class Contents:
-    """What can be reached from some values, as it is now.
+    """Everything that can be reached from some values, as it is now.
 
     Args:
         roots: Gives these values, by name.

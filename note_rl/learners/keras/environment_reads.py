@@ -1,4 +1,4 @@
-"""What a traced function reads of environments, which change with every step in what it does not read."""
+"""Reads of environments by a traced function; attributes that it does not read change with every step."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field

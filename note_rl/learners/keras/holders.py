@@ -1,4 +1,4 @@
-"""What holds others: dictionaries, lists, arrays, objects, layers, classes, and functions by the names they use."""
+"""Holders of values: dictionaries, lists, arrays, objects, layers, classes, and functions by the names they use."""
 
 import argparse
 import copy
@@ -31,10 +31,10 @@ _OF_KERAS = (
     *(keras.Regularizer, keras.constraints.Constraint, keras.Initializer, keras.losses.Loss),
     keras.optimizers.schedules.LearningRateSchedule,
 )
-"""What belongs to layers and optimizers, and has numbers."""
+"""Parts of layers and optimizers that have numbers."""
 
 _DECIDING = ("_trainable", "_dtype_policy", "autocast", "activity_regularizer")
-"""What Keras gives every layer and may be set later."""
+"""Attributes that Keras gives every layer and that may be set later."""
 
 
 @functools.cache
@@ -111,7 +111,7 @@ def holder_of(value: Any) -> Holder | None:
 
 
 def _names_of_layer(layer: Any) -> list[str]:
-    """What decides about a layer: its numbers and its parts, and none of Keras's own accounts."""
+    """Names that decide about a layer: its numbers and its parts, and none of Keras's own accounts."""
     known = _of_every_layer()
     names = [name for name in vars(layer) if name not in known and not name.startswith("_self_")]
     if is_of_a_library(type(layer)) or isinstance(layer, keras.Sequential):

@@ -81,7 +81,7 @@ def rate_of(optimizer: Any) -> Any:
 
 
 def variables_of(optimizer: Any) -> list[Any]:
-    """What a built optimizer changes; `variables` has its slots only."""
+    """Variables that a built optimizer changes; `variables` has its slots only."""
     return list(optimizer._trainable_variables)
 
 

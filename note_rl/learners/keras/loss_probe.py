@@ -1,4 +1,4 @@
-"""What can be asked of an agent's losses while nothing is learned: their values, gradients, and the noise of these."""
+"""Measurements of an agent's losses while nothing is learned: their values, gradients, and the noise of these."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager

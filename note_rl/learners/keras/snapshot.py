@@ -1,4 +1,4 @@
-"""What an agent goes back to when an update block of gradient steps has spoiled it."""
+"""The parameters that an agent goes back to when an update block of gradient steps has made them not finite."""
 
 from collections.abc import Sequence
 from typing import Any

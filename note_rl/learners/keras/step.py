@@ -16,7 +16,7 @@ from note_rl.learners.reports import GRADIENT_NORM, MOST_REPORTED
 
 
 class TensorFlowArithmetic:
-    """What losses are asked of TensorFlow's tensors; see `Arithmetic`."""
+    """Operations on TensorFlow's tensors that losses need; see `Arithmetic`."""
 
     def is_tensor(self, value: object) -> bool:
         """Whether this is a tensor, be it a symbolic one."""

@@ -1,4 +1,4 @@
-"""What a traced function of a Keras agent has taken for constant, and whether it still holds.
+"""Values that a traced function of a Keras agent has taken for constant, and whether they still hold.
 
 TensorFlow traces a function once: a number that the agent looks up in `self` is written into the graph, and what
 changes in Python while it is traced changes that one time only. So what tracing can have read is noted and compared
@@ -131,7 +131,7 @@ def _named_in_methods(agent: Any) -> set[str]:
 
 
 def _of_classes(own: Sequence[type], names: Collection[str]) -> dict[str, Any]:
-    """What an agent's own classes have under these names."""
+    """Attributes of an agent's own classes under these names."""
     return {
         f"{kind.__name__}.{name}": value
         for kind in own
@@ -145,7 +145,7 @@ def _of_environment(one: ReadEnvironment) -> dict[str, Any]:
 
 
 class Constants:
-    """What tracing can have read, as it was then.
+    """Everything that tracing can have read, as it was then.
 
     Attributes of the agent count if they were read; so do the globals that its own methods name, and all that is held
     by either, as `Contents` has it.
@@ -292,7 +292,7 @@ class Constants:
         }
 
     def _constants(self) -> dict[str, Any]:
-        """What the traced function has read, and the settings of Keras that hold for all that it makes."""
+        """The values that the traced function has read, and the settings of Keras that hold for all that it makes."""
         attributes = vars(self._agent)
         values = {name: attributes.get(name, ABSENT) for name in self._read}
         values |= _of_classes(self._own, self._of_kinds)

@@ -24,7 +24,7 @@ _NUM_CONSTANTS = 5  # of the numbers that a step depends on, which are the same 
 
 @dataclass(eq=False)
 class Slots:
-    """What a step changes: parameters, their moments, and how often each was changed.
+    """Everything that a step changes: parameters, their moments, and how often each was changed.
 
     Attributes:
         kept: The parameters, by their position among those of the optimizer.

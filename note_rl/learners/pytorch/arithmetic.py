@@ -1,4 +1,4 @@
-"""What losses are asked of torch tensors; see `note_rl.learners.losses`."""
+"""Operations on torch tensors that losses need; see `note_rl.learners.losses`."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class TorchArithmetic:
-    """What losses are asked of tensors; see `Arithmetic`."""
+    """Operations on tensors that losses need; see `Arithmetic`."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

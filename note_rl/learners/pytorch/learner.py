@@ -150,7 +150,7 @@ class PyTorchLearner:
 
     @property
     def matmul(self) -> str:
-        """Who takes large products of matrices in recorded steps; see `step_graph.products`."""
+        """The library that computes large products of matrices in recorded steps; see `step_graph.products`."""
         settings: Settings | None = self.agent._settings
         return library("auto" if settings is None else settings.matmul, self.device)
 

@@ -1,4 +1,4 @@
-"""What an agent goes back to when an update block of gradient steps has spoiled it."""
+"""The state that an agent goes back to when an update block of gradient steps has made it not finite."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import is_

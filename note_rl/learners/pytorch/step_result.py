@@ -1,4 +1,4 @@
-"""What a minibatch gives the PyTorch learner, also as the flat list of tensors that a recording gives."""
+"""Results of a minibatch in the PyTorch learner, also as the flat list of tensors that a recording gives."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ _SOMETHING = torch.empty(0)  # where only there is something matters, not what
 
 
 class Evaluated(NamedTuple):
-    """What one minibatch gave.
+    """Results of one minibatch.
 
     Attributes:
         losses: One per loss of `__call__`; None where its group waits.
@@ -58,7 +58,7 @@ def without_history(reported: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 class ReportedRows(Mapping[str, FloatArray]):
-    """What the steps of an update block reported, by name: the mean of each step [K], nan where it reported nothing.
+    """Values that the steps of an update block reported, by name: the mean of each step [K], nan where there is none.
 
     Means are worked out when they are asked for: hardly any update block is looked at.
 

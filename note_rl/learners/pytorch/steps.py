@@ -147,7 +147,7 @@ class GradientSteps:
         return self._clipped(averaged(evaluated, self.peers)) if self.peers.size > 1 else evaluated, done
 
     def spoiled(self) -> bool:
-        """Always false: parameters that a gradient alone has made infinite show in the next loss."""
+        """Always False: parameters that are not finite are detected through the next loss."""
         return False
 
     def minimise(self, loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer) -> Tensor:

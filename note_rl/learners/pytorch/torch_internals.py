@@ -30,10 +30,10 @@ fused_adam_: Final[Callable[..., None]] = torch._fused_adam_
 fused_adamw_: Final[Callable[..., None]] = torch._fused_adamw_
 
 BatchNorm: Final[type[nn.Module]] = _BatchNorm
-"""What all layers of batch normalisation inherit, the lazy ones and those over processes included."""
+"""Base of all layers of batch normalisation, the lazy ones and those over processes included."""
 
 Kernel: Final = torch._ops.OpOverload
-"""What a node of a recorded graph calls. It is found by calling `torch.ops`; its class has no public name."""
+"""Type of a kernel that a node of a recorded graph calls. `torch.ops` gives such objects; the class is not public."""
 
 BINDINGS: Final[tuple[Any, ...]] = (torch, torch._C._nn, vars(torch._C)["_linalg"], torch.Tensor)
 """Where kernels have quick Python bindings by their own names; of Tensor they are methods.
@@ -125,7 +125,7 @@ def linear_by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def schema_of(node: fx.Node) -> Any:
-    """What a kernel takes, gives and writes into. `torch.ops` shows it as a text only."""
+    """Schema of a kernel: its arguments, its results and where it writes. `torch.ops` shows it as a text only."""
     return node.target._schema  # type: ignore[union-attr]
 
 

@@ -1,4 +1,4 @@
-"""What both ways of training from experience share, and what they ask of the agent."""
+"""Parts shared by both ways of training from experience, and their interface to the agent."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ MAX_BLOCK_BYTES = 64 * 2**20
 
 @dataclass
 class Clock:
-    """What has been counted over the agent's life, and how far the present call of train() has come (0 to 1)."""
+    """Counts over the agent's life, and how far the present call of train() has come (0 to 1)."""
 
     num_env_steps: int = 0
     num_gradient_steps: int = 0
@@ -43,7 +43,7 @@ class Clock:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentView:
-    """What experience asks of the agent, as plain functions of arrays; the trainer makes it.
+    """Interface of experience to the agent, as plain functions of arrays; the trainer makes it.
 
     Attributes:
         gamma: Current discount of one step; None: the agent has none, and nothing is discounted.
@@ -95,7 +95,7 @@ class Experience(Protocol):
         """Takes in what was collected in a number of rounds."""
 
     def interrupt(self) -> None:
-        """What is stored next does not continue the running episodes: environments were made anew."""
+        """Notes that the next steps stored do not continue the running episodes: environments were made anew."""
 
     def update_blocks(self, clock: Clock) -> Iterator[Sample]:
         """The training phase: minibatches, one update block after the other; nothing while it is too early to learn.
@@ -104,23 +104,23 @@ class Experience(Protocol):
         """
 
     def feedback(self, sample: Sample, update: Update) -> None:
-        """What became of an update block: new priorities, where there are any."""
+        """Takes the results of an update block: new priorities, where there are any."""
 
     def priorities(self) -> FloatArray | None:
-        """What transitions are drawn in proportion to, the oldest first, [n]; None: all alike."""
+        """Priorities of the transitions, in proportion to which they are drawn, oldest first, [n]; None: all alike."""
 
     def logs(self) -> dict[str, float]:
-        """What people look at of the last training phase, by name."""
+        """Values of the last training phase for logs, by name."""
 
     def get_state(self) -> dict[str, Array]:
-        """What a checkpoint must hold to go on exactly."""
+        """The state that a checkpoint needs to go on exactly."""
 
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over a stored state."""
 
 
 class BatchTransform:
-    """What is done to every minibatch before the agent gets it: learned reward, expert, normalisation.
+    """Changes to every minibatch before the agent gets it: learned reward, expert, normalisation.
 
     Args:
         view: The agent.

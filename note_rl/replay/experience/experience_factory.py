@@ -22,7 +22,7 @@ def agent_view(
     goals: GoalLayout | None,
     reward: RewardNormaliser | None,
 ) -> AgentView:
-    """What experience asks of an agent.
+    """Returns the interface of experience to an agent.
 
     Args:
         agent: Whose gamma and gae_lambda are read anew each time, as schedules may move them.

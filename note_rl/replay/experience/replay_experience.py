@@ -230,7 +230,7 @@ class ReplayExperience:
 
 
 def make_parts(settings: ReplaySettings, view: AgentView) -> Parts:
-    """What the pool is composed of.
+    """Returns the parts of the pool.
 
     Raises:
         AgentContractError: The agent has no gamma for n steps, or knows no goals for hindsight.

@@ -123,7 +123,7 @@ class RolloutExperience:
         self._rollout = None  # its scores stay for those who ask how the rollout was drawn from
 
     def _drawing(self, rollout: Rollout) -> tuple[Callable[[int, int], IntArray], int]:
-        """What gives the transitions [k, B] of some of the gradient steps, and the most of them in one block."""
+        """A function that draws transitions [k, B] for some gradient steps, and the most such steps in one block."""
         scores, rng, batch_size = self._scores, self._rng, self._batch_size
         if scores is not None:
             return lambda first, last: scores.draw((last - first, batch_size), rng), _MAX_PRIORITIZED_BLOCK

@@ -100,7 +100,7 @@ def test_one_parameter_may_be_left_out_or_only_advised_about() -> None:
 
 
 class StopAfter:
-    """Ends training after so many phases."""
+    """Ends training after the given number of phases."""
 
     def __init__(self, phases: int) -> None:
         self._phases = phases

@@ -1,4 +1,4 @@
-"""What a batch of another size takes along."""
+"""Optimizer numbers that follow the batch size."""
 
 import pytest
 

@@ -204,7 +204,7 @@ def test_state_survives_a_checkpoint() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("options", "words"),
     [
         ({"parameters": {"learning_rat": {}}}, "did you mean learning_rate"),
         ({"parameters": {"clip": {"ratee": 1}}}, "clip: there is no 'ratee'; did you mean rate"),
@@ -221,9 +221,9 @@ def test_state_survives_a_checkpoint() -> None:
         ({"schedule": {"clip": [[5, 1.0], [5, 2.0]]}}, "in rising order"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(told: dict[str, object], words: str) -> None:
+def test_what_cannot_be_meant_is_refused(options: dict[str, object], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
-        Adaptive(**told)  # type: ignore[arg-type]
+        Adaptive(**options)  # type: ignore[arg-type]
 
 
 def test_the_manuals_dictionaries() -> None:

@@ -19,7 +19,7 @@ HOOKS: dict[str, Any] = {"on_train_begin": _never}
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("options", "words"),
     [
         ({"signals": ["priority_ess"]}, "priority_ess needs priorities: set PR=True"),
         ({"signals": ["ratio_ess"]}, "compares PPO's policies"),
@@ -30,9 +30,9 @@ HOOKS: dict[str, Any] = {"on_train_begin": _never}
         ({"schedule": {"learning_rat": [[0, 0.1]]}}, "DQN has no attribute learning_rat"),
     ],
 )
-def test_what_is_not_there_is_refused_before_the_first_step(told: dict[str, Any], words: str) -> None:
+def test_what_is_not_there_is_refused_before_the_first_step(options: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
-        dqn(Framework("pytorch"), Adaptive(**told)).train(total_steps=64, p=0, callbacks=[LambdaCallback(**HOOKS)])
+        dqn(Framework("pytorch"), Adaptive(**options)).train(total_steps=64, p=0, callbacks=[LambdaCallback(**HOOKS)])
 
 
 @pytest.mark.parametrize("framework", frameworks())

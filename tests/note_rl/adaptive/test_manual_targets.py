@@ -1,4 +1,4 @@
-"""What the manuals' adjusters aim at: the batch by target_ess, windows by the effective size, noise with several."""
+"""Targets of the manuals' adjusters: the batch by target_ess, windows by the effective size, noise with several."""
 
 import logging
 from typing import Any

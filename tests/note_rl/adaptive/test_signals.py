@@ -1,4 +1,4 @@
-"""The registry of signals, and signals of one's own: by name and by object, in both frameworks."""
+"""The registry of signals, and custom signals: by name and by object, in both frameworks."""
 
 import math
 from pathlib import Path
@@ -95,7 +95,7 @@ def rates_used(agent: Any, num_phases: int) -> list[float]:
 
 @pytest.mark.slow_in_keras  # signals are read before any framework
 @pytest.mark.parametrize("framework", frameworks())
-def test_a_signal_of_ones_own_moves_a_hyperparameter_as_worked_out_by_hand(framework: Framework) -> None:
+def test_a_custom_signal_moves_a_hyperparameter_as_worked_out_by_hand(framework: Framework) -> None:
     told = Adaptive(**QUICK, signals=["pool_fill"], parameters={"learning_rate": {"gain": 0.5, **FREE}})
     agent = dqn(framework, told)
     # 16, 32, 48, 64, 80 of 64 wished: the square root of that, but for a ratio of 1, which changes nothing
@@ -145,7 +145,7 @@ def test_what_a_signal_needs_is_refused_before_the_first_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("options", "words"),
     [
         ({"signals": [PoolFill]}, "is neither a name nor an object"),
         ({"signals": [3]}, "3 is neither a name nor an object"),
@@ -162,9 +162,9 @@ def test_what_a_signal_needs_is_refused_before_the_first_step() -> None:
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused(told: dict[str, Any], words: str) -> None:
+def test_what_cannot_be_meant_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
-        Adaptive(**told)
+        Adaptive(**options)
 
 
 def test_two_signals_of_one_name_are_refused_and_one_that_comes_again_replaces_itself() -> None:
@@ -188,7 +188,7 @@ def test_an_object_is_found_by_its_name_before_what_is_registered() -> None:
     told = Adaptive(signals=[given], parameters={"eps": {"signals": ["pool_fill", "kl"]}})
     assert [signal is given for signal in told.all_signals()] == [True, False]
     assert told.target(told.signal("pool_fill")) == 0.5
-    assert Crowding(2.0) == Crowding(2.0) != Crowding(3.0)  # so that set() knows what it was told before
+    assert Crowding(2.0) == Crowding(2.0) != Crowding(3.0)  # so that set() compares it with the one given before
 
 
 def test_every_signal_says_what_it_is_and_reads_something() -> None:

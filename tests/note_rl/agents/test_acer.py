@@ -128,7 +128,7 @@ def test_trust_region_by_hand(framework):
 
 
 def numpy_gradient(agent, framework, sample, trust_region):
-    """What the policy climbs along by its probabilities [B, T, A], and Retrace targets, in NumPy."""
+    """Direction of ascent in the probabilities [B, T, A], and Retrace targets, in NumPy."""
     answers = {name: network_in_numpy(framework, getattr(agent, name)) for name in ("actor", "critic", "average_actor")}
     obs, next_obs, action, mu = sample.obs[0], sample.next_obs[0], sample.action[0], sample.extras["behaviour"][0]
     f, q, average = softmax(answers["actor"](obs)), answers["critic"](obs), softmax(answers["average_actor"](obs))

@@ -1,4 +1,4 @@
-"""What agents have in common whose actions are numbers, and that they learn, in both frameworks."""
+"""Agents whose actions are numbers: their common rules, and that they learn, in both frameworks."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What an agent takes is declared once, for both frameworks: constructor, checks and help are made of it."""
+"""Arguments of an agent are declared once, for both frameworks: constructor, checks and help are made of them."""
 
 import copy
 import importlib

@@ -1,4 +1,4 @@
-"""What is said before training where an agent of one's own, its environment or its optimizer does not fit."""
+"""Errors before training where a custom agent, its environment or its optimizer does not fit."""
 
 import math
 from types import SimpleNamespace
@@ -171,7 +171,7 @@ def test_what_is_no_optimizer_of_the_framework_is_refused(framework):
 
 
 @BOTH
-def test_moments_may_be_told_as_whole_numbers(framework):
+def test_decay_rates_of_moments_may_be_whole_numbers(framework):
     for make in (framework.optimizers.adam, framework.optimizers.adamw):
         agent = own_agent(framework)
         assert train(framework, agent, make(agent.param, beta1=0)).num_gradient_steps == 2

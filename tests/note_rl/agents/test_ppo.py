@@ -16,7 +16,7 @@ pytestmark = pytest.mark.parametrize("framework", frameworks())
 
 
 def ppo_sample(agent, seed=0, ratio=1.0):
-    """Actions of the agent's own policy, told to have been `ratio` times less likely."""
+    """Actions of the agent's own policy, recorded as having been `ratio` times less likely."""
     rng = np.random.default_rng(seed)
     batch = sample(agent, seed=seed)
     scores = agent.learner.act(batch.obs[0])

@@ -74,7 +74,7 @@ def train(framework, agent, total_steps, callbacks=(), **options):
     return agent.train(optimizer=optimizer, total_steps=total_steps, callbacks=list(callbacks), p=0, **options)
 
 
-def told(agent, **settings):
+def with_settings(agent, **settings):
     agent.set(policy=GreedyQPolicy(), batch=4, num_updates=1, pool_size=300, seed=1, train_freq=24, **settings)
     return agent
 
@@ -96,7 +96,7 @@ def assert_pool_acted_by_its_state(agent, num_envs):
 
 
 def collect(agent, env, num_envs, *lengths):
-    """Steps [T, E] from calls for so many each, as training collects them."""
+    """Steps [T, E] from one call for each of these lengths, as training collects them."""
     envs = training_environments(env, num_envs, seed=4)
     collector = Collector(envs, GreedyQPolicy(), np.random.default_rng(0))
     act = PolicyRunner(agent.learner, agent.obs_normaliser)
@@ -124,7 +124,7 @@ def test_every_autoreset_mode_of_a_vector_environment(mode):
 
 @pytest.mark.parametrize("framework", frameworks()[:1])  # in turn it acts as it does here, which both are asked above
 def test_worker_processes(framework, tmp_path):
-    agent = told(summing(framework, Counting), num_envs=3)
+    agent = with_settings(summing(framework, Counting), num_envs=3)
     train(framework, agent, 72, pool_network=True, processes=2, parallel_store_and_training=False)
     assert_pool_acted_by_its_state(agent, 3)
     agent.save(tmp_path / "a")
@@ -135,7 +135,7 @@ def test_worker_processes(framework, tmp_path):
 
 @pytest.mark.parametrize("framework", frameworks())
 def test_evaluations_reset_each_environment_by_itself(framework):
-    agent = told(summing(framework, partial(Counting, 4)))
+    agent = with_settings(summing(framework, partial(Counting, 4)))
     evaluation = agent.evaluate(5)
     assert evaluation.lengths.tolist() == [4] * 5
     assert [state["steps"].tolist() for state in agent.states] == [[number % 4] * 5 for number in range(4)]
@@ -144,7 +144,7 @@ def test_evaluations_reset_each_environment_by_itself(framework):
 
 @pytest.mark.parametrize("framework", frameworks())
 def test_predict_gives_the_state_back_to_its_caller(framework):
-    agent = told(summing(framework, Counting))
+    agent = with_settings(summing(framework, Counting))
     obs = np.array([[0.0, 7.0], [4.0, 7.0]], np.float32)
     actions, state = agent.predict(obs)
     assert actions.tolist() == [1, 1]  # 2 + 0 + 1, 2 + 4 + 1
@@ -172,7 +172,7 @@ def test_a_stateless_agent_has_none():
 @pytest.mark.parametrize("framework", frameworks())
 def test_a_resumed_run_goes_on_within_episodes(framework, tmp_path):
     def made():
-        return told(summing(framework, [partial(Counting, length) for length in (5, 7)]), learning_starts=1000)
+        return with_settings(summing(framework, [partial(Counting, length) for length in (5, 7)]), learning_starts=1000)
 
     whole, first, second = made(), made(), made()
     stop = LambdaCallback(on_phase_end=lambda phase, logs: setattr(first, "stop_training", True))
@@ -200,13 +200,13 @@ def test_a_resumed_run_goes_on_within_episodes(framework, tmp_path):
 )
 def test_what_breaks_the_contract_is_refused_in_words(methods, message):
     (framework,) = frameworks()[0].values
-    agent = told(summing(framework, Counting, **methods))
+    agent = with_settings(summing(framework, Counting, **methods))
     with pytest.raises(AgentContractError, match=message):
         agent.evaluate(1)
 
 
 def test_a_policy_with_a_state_is_not_exported(tmp_path):
     (framework,) = frameworks()[0].values
-    agent = told(summing(framework, Counting))
+    agent = with_settings(summing(framework, Counting))
     with pytest.raises(SettingsError, match=r"answers by an observation alone, and Summing has a state"):
         agent.export(tmp_path / "a.onnx")

@@ -47,7 +47,7 @@ def test_alpha_moves_towards_the_entropy_wanted(framework):
     assert moved == pytest.approx(0.01 * (log_prob.mean() + 50.0), rel=1e-4)
 
 
-def test_a_learned_alpha_starts_where_it_is_told(framework):
+def test_a_learned_alpha_starts_at_initial_alpha(framework):
     assert framework.array(make(framework, "SAC", initial_alpha=0.1).log_alpha)[0] == pytest.approx(np.log(0.1))
     fixed = make(framework, "SAC", alpha=0.3, initial_alpha=0.1)
     assert framework.array(fixed.log_alpha)[0] == pytest.approx(np.log(0.3))

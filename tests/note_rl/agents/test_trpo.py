@@ -97,7 +97,7 @@ def reference(framework, agent, obs):
 
 
 def rollout(agent, env, size=40, seed=0):
-    """What one update is given: made up, but for the likelihoods, which are those of the agent."""
+    """Batch of one update: made up, but for the likelihoods, which are those of the agent."""
     rng = np.random.default_rng(seed)
     obs = rng.normal(size=(1, size, 4 if env == "CartPole-v1" else 3)).astype(np.float32)
     answers = agent.learner.act(obs[0])

@@ -109,7 +109,7 @@ def running_pool(agent: Any, policy: Any, seed: int = 5) -> Iterator[tuple[PoolC
 def settings(
     workers: WorkerSettings | None, *, rollout: int | None = None, num_envs: int = 4, policy: Any = None, **options: Any
 ) -> Settings:
-    """Of one update per phase: a rollout of so many steps, or an episode."""
+    """Of one update per phase: a rollout of `rollout` steps, or an episode."""
     experience: Any = (
         ReplaySettings(capacity=5000, batch_size=1, train_freq=4, gradient_steps=1)
         if rollout is None

@@ -1,4 +1,4 @@
-"""What a learner answers besides action(): the learned reward, and one agent among several."""
+"""Answers of a learner besides action(): the learned reward, and one agent among several."""
 
 import numpy as np
 import pytest

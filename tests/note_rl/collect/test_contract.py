@@ -1,4 +1,4 @@
-"""What an agent has to answer and to take: refused before the first environment step."""
+"""Methods of an agent with wrong answers or arguments: refused before the first environment step."""
 
 import numpy as np
 import pytest

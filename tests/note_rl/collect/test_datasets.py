@@ -61,7 +61,7 @@ def counted(name: str = "counted/all-v0", env: str = "Counted-v0") -> RecordedSt
     return read_dataset(name, env)
 
 
-def test_ends_of_tasks_and_of_episodes_are_told_apart(home: Path) -> None:
+def test_ends_of_tasks_and_of_episodes_are_distinguished(home: Path) -> None:
     steps = counted()
     assert steps.obs[:, 0].tolist() == [0, 1, 2, 3, 0, 1, 0, 1, 2, 3]
     assert steps.next_obs[:, 0].tolist() == [1, 2, 3, 4, 1, 2, 1, 2, 3, 4]

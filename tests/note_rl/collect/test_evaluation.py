@@ -89,7 +89,7 @@ def test_a_policy_that_does_not_fit_is_refused():
         evaluate(acting(lambda obs: obs, SoftmaxPolicy()), Echo, 1, seed=0)
 
 
-def test_exactly_so_many_episodes_count():
+def test_exactly_the_given_number_of_episodes_counts():
     assert len(evaluate(acting(lambda obs: np.zeros((len(obs), 2)), None), Counting, 13, seed=0).returns) == 13
     with pytest.raises(SettingsError, match="num_episodes must be at least 1"):
         evaluate(acting(lambda obs: obs, None), Counting, 0, seed=0)

@@ -1,4 +1,4 @@
-"""What holds for tests of several processes and devices."""
+"""Fixtures for tests of several processes and devices."""
 
 import pytest
 

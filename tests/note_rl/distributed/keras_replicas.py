@@ -48,7 +48,7 @@ def on_each(strategy, agent):
 
 
 def refusals(strategy):
-    """What is said to those who ask for what cannot be."""
+    """Errors of calls that cannot be distributed."""
     agent, optimizer = dqn()
     for given in (strategy, "ddp", tf.distribute.OneDeviceStrategy("CPU:0")):
         try:
@@ -58,7 +58,7 @@ def refusals(strategy):
 
 
 def configured(folder):
-    """What runs of TD3, whose actor waits, come to: one by itself, and one shared that is stopped on its way."""
+    """Results of runs of TD3, whose actor waits: one by itself, and one shared that is stopped on its way."""
     from tests.tuner.runs.test_stops import Stopping, attempt, config_of  # takes a second
     from tuner.trial.folder import CHECKPOINT_FILE
 

@@ -1,7 +1,7 @@
 """One process of a ParameterServerStrategy: python -m tests.note_rl.distributed.keras_served ...
 
 TF_CONFIG says which process it is. Arguments: the folder that files go to, and "train", or "wait": then training has no
-end, and each training phase is told by a file.
+end, and each training phase is reported by a file.
 """
 
 import os
@@ -62,7 +62,7 @@ def parameters(agent):
 
 
 def refusals(strategy):
-    """What is said to those who ask for what cannot be."""
+    """Errors of calls that cannot be distributed."""
     outside = one_step_at_a_time()
     with strategy.scope():
         adapted = dqn(num_updates=1, adaptive=Adaptive(signals=["priority_ess"], parameters={"batch_size": {}}))

@@ -34,12 +34,12 @@ class Together:
                 if line.is_lost(1.0):
                     line.check()
             raise PeerError("an exchange between ranks has failed") from None
-        with suppress(threading.BrokenBarrierError):  # all have given; a quicker rank may be at its end by now
+        with suppress(threading.BrokenBarrierError):  # all have given; a quicker rank may be at its end
             barrier.wait(20)
         return means
 
     def reseed(self, seed):
-        """Threads share their random numbers: what they are told is written down."""
+        """Threads share their random numbers: the seeds that they are given are noted."""
         self.seeds.append(seed)
 
 

@@ -53,7 +53,7 @@ def test_an_end_that_is_gone_is_named(ends):
         second.send({}, {"large": np.zeros(10_000_000)})
 
 
-def test_last_words_are_told(ends):
+def test_last_words_are_reported(ends):
     first, second = ends
     first.send({channel.FAILED: "KeyError: 'x'"})
     first.close()
@@ -85,7 +85,7 @@ def test_silence_is_noticed_and_work_is_not_silence(monkeypatch):
 
 
 @pytest.mark.parametrize("closed", [True, False])
-def test_who_waits_elsewhere_is_told_of_an_end_that_is_lost_but_not_of_one_that_is_closed(closed):
+def test_the_callback_of_a_line_gets_an_end_that_is_lost_but_not_one_that_is_closed(closed):
     ours, theirs = socket.socketpair()
     told = []
     line, other = Line(ours, "rank 1", told.append), Line(theirs, "rank 0")

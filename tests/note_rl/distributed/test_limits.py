@@ -1,4 +1,4 @@
-"""What several replicas, or workers that do not wait for each other, cannot do together."""
+"""Refusals of settings that several replicas, or workers that do not wait for each other, cannot run."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a callback sets on rank 0 reaches all ranks."""
+"""Changes by a callback on rank 0 reach all ranks."""
 
 import numpy as np
 import pytest
@@ -116,7 +116,7 @@ def test_layers_are_on_all_ranks_what_a_callback_has_made_of_them():
     ],
     ids=["another network", "a hook", "one layer more"],
 )
-def test_layers_that_cannot_be_told_are_refused(change):
+def test_layers_that_cannot_be_sent_are_refused(change):
     class Exchanging(Callback):
         def on_phase_end(self, phase, logs):
             if phase == 7:

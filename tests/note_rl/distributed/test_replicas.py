@@ -47,7 +47,7 @@ def children():
 
 
 class UpTo(Callback):
-    """Stops, or ends the other rank, after so many steps, and keeps what there is then."""
+    """Stops, or ends the other rank, after the given number of steps, and keeps the state of that moment."""
 
     def __init__(self, agent, steps):
         self.agent, self.steps = agent, steps
@@ -192,7 +192,7 @@ class Hanging(DQN):
 
     def __call__(self, s, a, next_s, r, d):
         if os.environ["LEADER"] != str(os.getpid()):
-            Path(os.environ["TOLD"]).write_text(str(os.getpid()))
+            Path(os.environ["PID_FILE"]).write_text(str(os.getpid()))
             time.sleep(3600)
         return super().__call__(s, a, next_s, r, d)
 
@@ -206,12 +206,12 @@ def test_a_rank_whose_loss_hangs_does_not_outlive_rank_0(tmp_path):
         agent, optimizer = made(Hanging)
         agent.distributed_training(optimizer, total_steps=120, replicas=2, p=0)
     """
-    told = tmp_path / "told"
-    first = subprocess.Popen([sys.executable, "-c", dedent(program)], env={**os.environ, "TOLD": str(told)})
-    while not (told.exists() and told.read_text()):
+    pid_file = tmp_path / "pid"
+    first = subprocess.Popen([sys.executable, "-c", dedent(program)], env={**os.environ, "PID_FILE": str(pid_file)})
+    while not (pid_file.exists() and pid_file.read_text()):
         assert first.poll() is None
         time.sleep(0.05)
-    other = psutil.Process(int(told.read_text()))
+    other = psutil.Process(int(pid_file.read_text()))
     first.kill()
     first.wait()
     psutil.wait_procs([other], timeout=20)

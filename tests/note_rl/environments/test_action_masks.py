@@ -66,7 +66,7 @@ class Places(gymnasium.Env[np.ndarray, int]):
 
 
 class Asked(Places):
-    """The same, told by a method."""
+    """The same, announced by a method."""
 
     def info(self, ended: bool) -> dict:
         return {}
@@ -84,13 +84,13 @@ def steps_of(envs, number=40):
     return collector.collect(lambda obs: np.tile([0.0, 1.0, 2.0], (len(obs), 1)), number)[0]
 
 
-def check_masks(steps, last_is_told=True):
+def check_masks(steps, has_last=True):
     np.testing.assert_array_equal(steps.extras["action_mask"], allowed_in(steps.obs))
     after, told = steps.extras["next_action_mask"], allowed_in(steps.next_obs)
     np.testing.assert_array_equal(after[~steps.ended], told[~steps.ended])
     np.testing.assert_array_equal(after[steps.terminated], True)  # it does not matter
     limit = steps.ended & ~steps.terminated
-    np.testing.assert_array_equal(after[limit], told[limit] if last_is_told else True)
+    np.testing.assert_array_equal(after[limit], told[limit] if has_last else True)
     assert steps.ended.any()
 
 
@@ -103,8 +103,8 @@ def test_what_is_allowed_stands_beside_each_step_and_nothing_else_is_done(kind, 
 @pytest.mark.parametrize("kind", [Places, Asked])
 def test_vector_environments_tell_the_same(kind, mode):
     envs = SyncVectorEnv([functools.partial(kind, length, True) for length in (2, 5, 7)], autoreset_mode=mode)
-    last_is_told = kind is Places or mode is not AutoresetMode.SAME_STEP  # a method is then of the new episode already
-    check_masks(steps_of(training_environments(envs, None, seed=0)), last_is_told)
+    has_last = kind is Places or mode is not AutoresetMode.SAME_STEP  # a method is then of the new episode already
+    check_masks(steps_of(training_environments(envs, None, seed=0)), has_last)
 
 
 def test_asynchronous_vector_environments_tell_the_same():
@@ -131,16 +131,16 @@ def test_a_replayed_episode_allows_what_it_did():
 
 
 class Wrong(Places):
-    """Says what `told` is."""
+    """Announces `mask`."""
 
-    told = None
+    mask = None
 
     def info(self, ended: bool) -> dict:
-        return {"action_mask": self.told}
+        return {"action_mask": self.mask}
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("mask", "message"),
     [
         (np.ones(4, bool), r"one entry for each of the 3 actions.* got the shape \[4\]"),
         (np.zeros(3, bool), "allows no action and yet goes on"),
@@ -149,9 +149,9 @@ class Wrong(Places):
         (np.array([0, 2, 1]), "holds 2, and must hold 1"),
     ],
 )
-def test_masks_that_are_none_are_refused(told, message):
+def test_masks_that_are_none_are_refused(mask, message):
     env = Wrong()
-    env.told = told
+    env.mask = mask
     with pytest.raises(EnvironmentMismatchError, match=message):
         VectorEnvironment([env], seed=0)
 
@@ -270,7 +270,7 @@ def test_likelihoods_and_entropies_are_of_allowed_actions(framework, name):
 
 @BOTH
 @pytest.mark.parametrize("name", ["DQN", "PPO"])
-def test_losses_are_told_of_the_masks_of_their_minibatch(framework, name):
+def test_losses_get_the_masks_of_their_minibatch(framework, name):
     """One allowed action: no entropy, and next values that are those of this action."""
     agent = getattr(framework.agents, name)(hidden_size=(4,), env=Places)
     rows = np.eye(4, dtype=np.float32)[[[0, 1]]]

@@ -1,4 +1,4 @@
-"""Atari games: what is shown of them, where they begin, what only learning is told, and being brought back."""
+"""Atari games: what is shown of them, where they begin, what is for learning only, and being brought back."""
 
 import sys
 
@@ -81,7 +81,7 @@ def test_settings_reach_the_emulator():
 
 
 def doing_nothing(envs, num_steps):
-    """The steps of so many, or of an episode, and the episodes that ended in them."""
+    """Steps of doing nothing, `num_steps` of them or an episode, and the episodes that ended in them."""
     collector = Collector(envs, GreedyQPolicy(), np.random.default_rng(0))
     return collector.collect(lambda obs: np.zeros((len(obs), envs.action_space.n)), num_steps)
 

@@ -81,7 +81,7 @@ def wrapped():
 
 
 @pytest.mark.parametrize("num_envs", [None, 2])
-def test_a_wrapper_of_ones_own_takes_part_in_training_evaluation_and_film(num_envs, tmp_path):
+def test_a_custom_wrapper_takes_part_in_training_evaluation_and_film(num_envs, tmp_path):
     agent, optimizer = dqn(wrapped(), num_envs=num_envs)
     result = agent.train(optimizer, 3, p=0)
     np.testing.assert_array_equal(result.returns, 10.0 * np.array(result.lengths))
@@ -91,7 +91,7 @@ def test_a_wrapper_of_ones_own_takes_part_in_training_evaluation_and_film(num_en
     assert (tmp_path / "film.gif").stat().st_size > 100
 
 
-def test_a_wrapper_of_ones_own_goes_to_worker_processes_and_so_do_factories():
+def test_a_custom_wrapper_goes_to_worker_processes_and_so_do_factories():
     agent, optimizer = dqn([wrapped(), wrapped, wrapped])
     result = agent.train(optimizer, 3, pool_network=True, processes=1, parallel_store_and_training=False, p=0)
     assert agent._trainer.collector.num_envs == 3
@@ -286,7 +286,7 @@ def test_what_the_constructor_of_an_environment_needs_is_named():
 
 
 @pytest.mark.filterwarnings("ignore:.*out of date:DeprecationWarning")
-def test_an_environment_that_has_moved_is_refused_and_a_missing_import_of_ones_own_is_shown():
+def test_an_environment_that_has_moved_is_refused_and_a_missing_import_in_user_code_is_shown():
     with pytest.raises(EnvironmentMismatchError, match=r"cannot make environment 'Reacher-v2': .*gymnasium-robotics"):
         EnvFactory("Reacher-v2")()
 

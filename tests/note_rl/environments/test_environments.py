@@ -122,7 +122,7 @@ def test_what_cannot_be_made_is_explained(factory, message):
         factory()
 
 
-def test_a_missing_package_is_told_its_extra(monkeypatch):
+def test_the_error_of_a_missing_package_names_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium_robotics", None)
     with pytest.raises(EnvironmentMismatchError, match=r"'gymnasium_robotics' .*; pip install 'note-rl\[robotics\]'"):
         EnvFactory("gymnasium_robotics:FetchReach-v4")()

@@ -105,7 +105,7 @@ def test_frames_and_phases_of_one_episode_with_dead_steps():
     assert shown == [[0, 0], [0, 1], [2, 2], [0, 0], [0, 1], [2, 2], [0, 0], [0, 1]]  # the third is a dead step's
 
 
-def test_vectors_that_are_told_are_never_stepped_after_an_end():
+def test_vectors_without_autoreset_are_never_stepped_after_an_end():
     steps, _ = collected(training_environments(Numbered(mode=AutoresetMode.DISABLED), None, seed=0), 30)
     assert steps["obs"][:, 1, 0].tolist() == [0, 1, 2] * 10
 
@@ -171,7 +171,7 @@ def test_other_vectors_say_that_they_cannot_be_brought_back():
 
 
 class OwnVector(VectorEnv[Any, Any, Any]):
-    """Of one's own: whole numbers first, rewards [E, 1], and keeps what it shows."""
+    """A custom one: whole numbers first, rewards [E, 1], and keeps what it shows."""
 
     metadata = {"autoreset_mode": AutoresetMode.DISABLED}  # noqa: RUF012
     num_envs = 2
@@ -190,7 +190,7 @@ class OwnVector(VectorEnv[Any, Any, Any]):
         return self.now, self.rewards, np.zeros(2, bool), np.zeros(2, bool), {}
 
 
-def test_a_vector_environment_of_ones_own_is_read_by_its_spaces_too() -> None:
+def test_a_custom_vector_environment_is_read_by_its_spaces_too() -> None:
     envs = foreign_environments(OwnVector(), 0)
     assert envs.obs.dtype == np.float32
     assert envs.step(np.zeros(2, np.int64))[1].tolist() == [1.0, 2.0]

@@ -18,7 +18,7 @@ def factory(game, **kwargs):
 
 
 def played(env, seed, actions):
-    """What is seen and earned in a game, until it ends or the actions do."""
+    """Observations and rewards of a game, until it ends or the actions do."""
     seen = [env.reset(seed=seed)[0]]
     rewards = []
     for action in actions:

@@ -282,7 +282,7 @@ LATE = {"TimeLimit.truncated": True}
     [(LATE, [False, False]), ([LATE, LATE], [False, False]), ([{}, LATE], [True, False]), ([{}, {}], [True, True])],
     ids=["one", "each", "second", "none"],
 )
-def test_a_time_limit_may_be_told_in_the_info_of_each_agent(infos: Any, terminated: list[bool]) -> None:
+def test_a_time_limit_may_stand_in_the_info_of_each_agent(infos: Any, terminated: list[bool]) -> None:
     envs = VectorEnvironment([JointEnvironment(Two(infos=infos))], seed=0)
     *_, last = [envs.step(np.zeros((1, 2), np.int64)) for _ in range(3)]
     assert last[3][0].tolist() == terminated

@@ -141,7 +141,7 @@ def test_a_missing_key_is_named() -> None:
 
 
 class WithMore(Plain):
-    """Shows a part that its space lacks, from a step on."""
+    """Shows a part that its space does not have, from a step on."""
 
     def __init__(self, first: int, space: Any, shown: Any, more: Any) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ WITH_GOAL: Any = dict.fromkeys(("observation", "achieved_goal", "desired_goal"),
     ],
     ids=["dict", "tuple", "nested", "goal"],
 )
-def test_a_part_that_the_space_lacks_is_named(space: Any, shown: Any, more: Any, named: str) -> None:
+def test_a_part_that_the_space_does_not_have_is_named(space: Any, shown: Any, more: Any, named: str) -> None:
     words = (
         rf"step\(\) of WithMore gave an observation with {re.escape(named)}, and its observation space .* no such part"
     )

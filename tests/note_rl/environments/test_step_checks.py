@@ -1,4 +1,4 @@
-"""What environments give is held against what they say of it, and what they are given is theirs."""
+"""Answers of environments are checked against Gymnasium's rules and their spaces; their own errors stay as they are."""
 
 from typing import Any
 

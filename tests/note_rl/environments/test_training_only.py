@@ -1,4 +1,4 @@
-"""What is meant for training only is not met in evaluation, by random play or in films."""
+"""Wrappers for training only are left out in evaluation, random play and films."""
 
 import gymnasium
 import numpy as np

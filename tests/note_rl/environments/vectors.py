@@ -52,7 +52,7 @@ class Numbered(VectorEnv):
 
 
 def collected(envs, num_steps, times=1):
-    """What a collector gathers whose actions depend on what it sees only, joined along T, and its episodes."""
+    """Steps of a collector whose actions depend on observations only, joined along T, and its episodes."""
     collector = Collector(envs, GreedyQPolicy(), np.random.default_rng(0))
     rounds, episodes = [], []
     for _ in range(times):

@@ -1,4 +1,4 @@
-"""What holds for tests of learners."""
+"""Fixtures for tests of learners."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What of an update can be changed, and the minibatch on which its noise is measured."""
+"""Numbers of an update that can be changed, and the minibatch on which its noise is measured."""
 
 import numpy as np
 import pytest

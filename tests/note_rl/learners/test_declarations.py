@@ -1,4 +1,4 @@
-"""What the classes of agents declare: that it is true of the built-in ones, and what is refused on its account."""
+"""Declarations of agents' classes: they are true of the built-in ones, and agents are refused on their account."""
 
 import gymnasium
 import pytest
@@ -181,7 +181,7 @@ def test_declarations_that_mean_nothing_are_refused_where_the_class_is_written(n
         type("Own", (Declared,), {name: value})
 
 
-def test_a_loss_of_ones_own_in_place_of_ppo_s_has_to_say_that_it_weighs():
+def test_a_custom_loss_in_place_of_ppo_s_has_to_declare_that_it_weighs():
     policy = EpsGreedyQPolicy(0.1)
     own = type("Own", (PPO,), {"__call__": lambda self, s, a, next_s, r, d: r})
     with pytest.raises(AgentContractError, match="Own"):

@@ -1,4 +1,4 @@
-"""What remains of an agent whose training diverged: what it was before, not NaN; in both frameworks."""
+"""An agent whose training diverged is as it was before, without NaN; in both frameworks."""
 
 import numpy as np
 import pytest

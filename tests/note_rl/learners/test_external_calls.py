@@ -1,4 +1,4 @@
-"""What is read from outside of the program is heard of where it decides, and nowhere else; no framework is needed."""
+"""Reads from outside of the program are noted where they decide, and nowhere else; no framework is needed."""
 
 import contextvars
 import cProfile

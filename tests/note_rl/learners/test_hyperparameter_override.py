@@ -11,7 +11,7 @@ from tests.note_rl.learners.update_blocks import block
 @pytest.mark.parametrize("framework", frameworks())
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_numbers_hold_for_one_update_and_leave_the_optimizer_as_it_was(framework: Framework, optimizer: str) -> None:
-    """As an optimizer that was told these numbers in the first place, and without tracing again."""
+    """As an optimizer that was made with these numbers, and without tracing again."""
     betas = {} if optimizer == "sgd" else {"beta1": 0.7, "beta2": 0.95}
     numbers = {"learning_rate": 0.02, "weight_decay": 0.3, **betas}
     start = {"learning_rate": 0.01, "weight_decay": 0.1, **({"beta1": 0.9, "beta2": 0.99} if betas else {})}

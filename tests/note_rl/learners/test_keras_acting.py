@@ -97,9 +97,9 @@ def test_an_update_that_is_undone_leaves_the_agent_acting_as_before(traced):
     np.testing.assert_array_equal(agent.learner.act(OBS), before)
 
 
-def test_what_nobody_was_told_of_comes_with_the_next_update(traced, read_apart):
+def test_an_unannounced_change_takes_effect_with_the_next_update(traced, read_apart):
     agent = traced
     updated(agent)
-    agent.q_net.layers[-1].bias.assign([5.0, 0.0, 0.0])  # nobody is told, but the next update knows
+    agent.q_net.layers[-1].bias.assign([5.0, 0.0, 0.0])  # without a notice, but the next update reads it
     updated(agent, 1)
     np.testing.assert_allclose(agent.learner.act(OBS), expected(agent), rtol=1e-5, atol=1e-6)

@@ -90,7 +90,7 @@ def test_the_kernel_of_a_dense_layer():
 
 
 def test_the_rate_of_an_optimizer():
-    """Optimizer._learning_rate: without it, a schedule of Keras' own cannot be told from a number."""
+    """Optimizer._learning_rate: without it, a schedule of Keras' own cannot be distinguished from a number."""
     schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.9)
     assert internals.rate_of(keras.optimizers.SGD(schedule)) is schedule
     optimizer = keras.optimizers.SGD(0.25)

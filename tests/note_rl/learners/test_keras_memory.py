@@ -1,4 +1,4 @@
-"""What an agent in Keras leaves behind in its process."""
+"""Memory of a process after an agent in Keras."""
 
 import gc
 from typing import Any

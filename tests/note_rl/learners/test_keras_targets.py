@@ -1,4 +1,4 @@
-"""What update_param() may do in Keras, where it is part of the compiled update."""
+"""Limits of update_param() in Keras, where it is part of the compiled update."""
 
 import keras
 import pytest

@@ -1,4 +1,4 @@
-"""What is set on the layers of one agent is set on those of another that is like it, as ranks tell it to each other."""
+"""Numbers set on the layers of one agent are set on those of another that is like it, as ranks do with each other."""
 
 import json
 from typing import Any
@@ -59,7 +59,7 @@ class Fixed:
 
 
 @pytest.mark.parametrize("framework", frameworks())
-def test_numbers_and_what_is_frozen_are_told(framework: Framework) -> None:
+def test_numbers_and_frozen_layers_are_listed_and_taken_over(framework: Framework) -> None:
     made, like = Fixed(framework), Fixed(framework)
     first, second = made.agent, like.agent
     second.learner.set_state(first.learner.get_state())

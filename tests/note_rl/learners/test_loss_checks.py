@@ -287,7 +287,7 @@ def test_the_mistake_is_found_where_values_are_nearly_constant(framework, seed):
 @pytest.mark.slow_in_keras(False)
 @pytest.mark.parametrize("explicit", [False, True])
 def test_batch_normalisation_and_dropout_are_no_mistake_and_hide_none(framework, explicit):
-    """Whoever writes training=True, or net.train(), in the loss has not coupled samples by accident either."""
+    """A loss with training=True, or net.train(), in it has not coupled samples by accident either."""
     network = with_layers(framework.package, dropout=0.3, batch_norm=True, layer_norm=True)
     batch = at_the_start_of_cartpole(0)
     agent = q_learner(framework, False, network, explicit)
@@ -330,7 +330,7 @@ def test_batch_statistics_that_have_no_running_ones_are_left_alone(framework):
 
 
 def test_large_values_and_small_errors_are_no_mistake(framework):
-    """What rounds is the sum over samples, not each of them: values of 1e5 are known to 1e-2 only."""
+    """Rounding happens in the sum over samples, not in each of them: values of 1e5 are known to 1e-2 only."""
 
     def loss(self, s, r, d):
         return framework.mean(((1e5 + (s @ self.w)[:, 0]) - (1e5 + r)) ** 2)

@@ -39,7 +39,7 @@ def gradient(framework: Framework, agent: Any, sample: Sample, rows: slice) -> n
 
 
 def parts_of(framework: Framework, agent: Any, sample: Sample, num: int) -> Any:
-    """The naive way: mean gradients of parts of so many samples."""
+    """The naive way: mean gradients of parts of `num` samples."""
     starts = range(0, sample.reward.shape[1], num)
     return of_microbatches(np.stack([gradient(framework, agent, sample, slice(i, i + num)) for i in starts]), num)
 

@@ -165,7 +165,7 @@ CHOICES, SWITCHES = spaces.MultiDiscrete([2, 4, 3], start=[1, -1, 0]), spaces.Mu
 
 
 def exported_actions(agent: Any, path: Path, kind: str, obs: np.ndarray) -> np.ndarray:
-    """What a policy that was written does."""
+    """Actions of a policy that was exported."""
     agent.export(path, kind)
     if kind == "onnx":
         return onnxruntime.InferenceSession(path).run(["action"], {"observation": obs})[0]

@@ -1,4 +1,4 @@
-"""What a loss hands to prioritized replay comes out of the update block, in both frameworks."""
+"""Errors and ratios given to prioritized replay come out of the update block, in both frameworks."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""What losses report, on the way from the agent to whoever looks at it; the same in both frameworks."""
+"""Reports of losses, on the way from the agent to their readers; the same in both frameworks."""
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ def test_what_is_no_number_is_refused(framework):
         ready(framework, agent).update(sample(), {})
 
 
-def test_there_is_room_for_so_many():
+def test_a_loss_reports_at_most_24_numbers():
     (framework,) = frameworks()[0].values
 
     def loss(self, s, r, d):

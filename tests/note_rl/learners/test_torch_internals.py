@@ -92,7 +92,7 @@ def test_hooks_of_a_tensor():
 
 @pytest.mark.parametrize("register", ["pre", "post", "every pre", "every post"])
 def test_hooks_of_an_optimizer(register):
-    """Optimizer._optimizer_step_*_hooks, _global_optimizer_*_hooks: without them, somebody no longer hears of steps."""
+    """Optimizer._optimizer_step_*_hooks, _global_optimizer_*_hooks: without them, hooks are no longer called."""
     optimizer = torch.optim.SGD([torch.ones(1, requires_grad=True)], 0.1)
     assert not internals.has_step_hooks(optimizer)
     ways = {

@@ -1,4 +1,4 @@
-"""The losses that are told of groups that learn only in some steps: those of the steps in which they learned."""
+"""Reported losses of groups that learn only in some steps: those of the steps in which they learned."""
 
 import math
 

@@ -103,5 +103,5 @@ def dqn(package: str, as_printed: bool = False, env: Any = "CartPole-v1") -> Any
 
 
 def environment_without_time_limit() -> gymnasium.Env[Any, Any]:
-    """What `gym.make(...).env` of the manuals gives."""
+    """The environment that `gym.make(...).env` of the manuals gives."""
     return gymnasium.make("CartPole-v1").unwrapped

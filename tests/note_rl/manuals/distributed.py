@@ -103,7 +103,7 @@ def multi_worker():
 
 
 def parameter_server():
-    """ParameterServerStrategy; TensorFlow wants to be told of a cluster, and of the processes beside this one."""
+    """ParameterServerStrategy; TensorFlow needs a cluster, and the processes beside this one."""
     if serve():
         sys.exit()
     strategy = tf.distribute.experimental.ParameterServerStrategy(

@@ -22,7 +22,7 @@ TWO_AGENTS = "the manual names no environment: the default is our coordination g
 
 @dataclass(frozen=True)
 class Learning:
-    """What it takes for a snippet to learn: what is told otherwise than printed, and what evaluate() then reaches."""
+    """Changes with which a snippet learns: other settings than those printed, and what evaluate() then reaches."""
 
     episodes: int
     reaches: float

@@ -14,8 +14,8 @@ from tests.note_rl.manuals.distributed import EPISODES, mirrored
 QUIET = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3", "TF_NUM_INTRAOP_THREADS": "1"}
 
 
-def told(chapter, folder, tasks=()):
-    """What each process of a chapter came to; those that only serve say nothing."""
+def results_of(chapter, folder, tasks=()):
+    """Results of each process of a chapter; those that only serve have none."""
     servers = [socket.create_server(("127.0.0.1", 0)) for _ in tasks]
     places = [(kind, f"localhost:{server.getsockname()[1]}") for (kind, _), server in zip(tasks, servers, strict=True)]
     cluster = {kind: [address for other, address in places if other == kind] for kind, _ in places}
@@ -48,15 +48,15 @@ def test_the_strategy_of_a_machine_with_one_device():
     ("chapter", "episodes"), [("mirrored", EPISODES), ("ppo", 4 * EPISODES), ("pool_network", 2 * EPISODES)]
 )
 def test_mirrored(chapter, episodes, tmp_path):
-    (came_to,) = told(chapter, tmp_path)
-    assert came_to["episodes"] >= episodes
-    assert came_to["gradient_steps"] > 0
-    assert came_to["losses"]
+    (result,) = results_of(chapter, tmp_path)
+    assert result["episodes"] >= episodes
+    assert result["gradient_steps"] > 0
+    assert result["losses"]
 
 
 @pytest.mark.slow
 def test_multi_worker(tmp_path):
-    first, second = told("multi_worker", tmp_path, [("worker", 0), ("worker", 1)])
+    first, second = results_of("multi_worker", tmp_path, [("worker", 0), ("worker", 1)])
     assert first["episodes"] >= EPISODES
     assert first["gradient_steps"] > 0
     assert second["episodes"] == 0  # the first one plays
@@ -65,7 +65,7 @@ def test_multi_worker(tmp_path):
 
 @pytest.mark.slow
 def test_parameter_server(tmp_path):
-    (chief,) = told("parameter_server", tmp_path, [("chief", 0), ("ps", 0), ("worker", 0), ("worker", 1)])
+    (chief,) = results_of("parameter_server", tmp_path, [("chief", 0), ("ps", 0), ("worker", 0), ("worker", 1)])
     assert chief["episodes"] >= 2 * EPISODES
     assert chief["gradient_steps"] > 0
     assert chief["losses"]

@@ -71,7 +71,7 @@ def test_the_example_of_set(framework, caplog):
         model.set(gradient_steps=4)
 
 
-def test_hindsight_with_a_reward_of_ones_own():
+def test_hindsight_with_a_custom_reward():
     """Corrections: gym.make('FetchReach-v1') as for HER, and set() needs to know how to explore.
 
     The reward function as printed takes one pair of goals at a time (`if` on an array); it is then called row by row.
@@ -91,7 +91,7 @@ def test_hindsight_with_a_reward_of_ones_own():
     assert train("pytorch", model, 3, p=0).num_gradient_steps > 0
 
 
-def test_several_agents_with_a_reward_of_ones_own():
+def test_several_agents_with_a_custom_reward():
     """Correction: set() needs to know how to explore."""
     module = importlib.import_module("note_rl.examples.pytorch.MADDPG")
 

@@ -1,4 +1,4 @@
-"""What the manuals show is typed here, with few episodes: every snippet of 000, 002 and 003 that needs no cluster.
+"""Snippets of the manuals, with few episodes: every one of 000, 002 and 003 that needs no cluster.
 
 `Note_rl`, `Note` and `nn` are read as note_rl, gym as gymnasium, CartPole-v0 as CartPole-v1. Where a snippet does not
 run (or cannot learn) as it is printed, the table says the smallest correction and why; 003 prints those of 002 again,

@@ -166,7 +166,7 @@ def test_one_noise_per_environment_keeps_its_own_state():
     np.testing.assert_array_equal(restored.select(np.zeros((2, 2)), rng(5)), policy.select(np.zeros((2, 2)), rng(5)))
 
 
-def test_what_set_may_be_told():
+def test_set_takes_a_policy_or_a_noise_and_refuses_the_rest():
     noise = GaussianWhiteNoiseProcess()
     assert exploration(None, noise).noise is noise
     policy = EpsGreedyQPolicy()
@@ -183,7 +183,7 @@ def test_what_set_may_be_told():
         exploration("softmax", None)
 
 
-def test_how_an_agent_acts_that_was_told_nothing():
+def test_default_policies_follow_the_action_space():
     assert isinstance(default_policy(spaces.Discrete(2)), GreedyQPolicy)
     assert isinstance(default_policy(SPACE), NoisyPolicy)
 

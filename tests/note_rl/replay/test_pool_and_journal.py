@@ -1,4 +1,4 @@
-"""What stands in the pool of an agent is what its environments have seen, done and given: by their own journals."""
+"""The pool of an agent holds what its environments have seen, done and given: by their own journals."""
 
 from typing import Any
 

@@ -28,7 +28,7 @@ def blocks(experience, num_gradient_steps=0):
 
 
 def check_read_as_it_happened(sample, story, oldest):
-    """Each sequence is so many consecutive steps of one environment, none of them older than that number."""
+    """Each sequence is NUM_STEPS consecutive steps of one environment, none of them older than that number."""
     num_envs = story.ended.shape[1]
     for place in np.ndindex(sample.reward.shape[:2]):
         t, e = divmod(int(sample.action[place][0]), num_envs)
@@ -98,7 +98,7 @@ def test_rollouts_that_were_taken_together_are_learned_from_one_by_one():
     assert block.action[:, 0].tolist() == [[0, 3, 6, 9], [12, 15, 18, 21]]
 
 
-def test_targets_are_updated_after_so_many_gradient_steps():
+def test_targets_of_sequences_are_updated_at_an_interval_of_gradient_steps():
     for interval, expected in ((None, [True] * 6), (3, [False, True, False, False, True, False])):
         experience = made(replay_ratio=100.0, target_update_interval=interval)
         experience.store(steps(0, NUM_STEPS, NUM_ENVS))
@@ -175,7 +175,7 @@ def test_settings_are_found_by_their_names_in_set():
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("arguments", "message"),
     [
         ({"sequences": True, "PPO": True}, "PPO=True and sequences=True are two ways of training"),
         ({"sequences": True, "PR": True}, "PR=True does not go with sequences=True"),
@@ -194,9 +194,9 @@ def test_settings_are_found_by_their_names_in_set():
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(told, message):
+def test_what_does_not_fit_is_refused(arguments, message):
     with pytest.raises(SettingsError, match=message):
-        settings_from_set(policy=SoftmaxPolicy(), **told)
+        settings_from_set(policy=SoftmaxPolicy(), **arguments)
 
 
 def test_windows_are_for_other_pools():

@@ -45,7 +45,7 @@ def test_rl_is_what_it_is_in_the_manuals():
         rl.Nothing
 
 
-def test_keras_callbacks_are_told_logs():
+def test_keras_callbacks_get_logs():
     """They want them everywhere, at the beginning and the end of training too."""
     import keras
 

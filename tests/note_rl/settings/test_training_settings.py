@@ -190,7 +190,7 @@ def test_what_does_not_go_with_rollouts_is_refused(arguments, message):
         on_policy(**arguments)
 
 
-def test_windows_are_told_to_train():
+def test_windows_are_arguments_of_train():
     experience = with_train_arguments(
         replay(PR=True), window_size=50, clearing_freq=40, window_size_=20, window_size_pr=30
     )

@@ -13,7 +13,7 @@ from note_rl.settings import RolloutSettings
 from note_rl.types import Steps
 
 
-def test_for_so_many_environments_the_word_is_a_number() -> None:
+def test_a_batch_of_a_whole_rollout_is_a_number_for_each_number_of_environments() -> None:
     assert RolloutSettings(num_steps=5, batch_size="rollout").for_envs(3).batch_size == 15
     assert RolloutSettings(num_env_steps=32, batch_size="rollout").for_envs(4).batch_size == 32
 

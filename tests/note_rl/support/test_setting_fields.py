@@ -84,7 +84,7 @@ def test_every_argument_of_set_is_written_about_where_it_is_typed():
 
 
 def test_one_set_of_defaults():
-    """What set() makes of nothing is what the dataclasses are by themselves."""
+    """The settings of set() without arguments are those of the dataclasses by themselves."""
     nothing = settings_from_set(policy=GreedyQPolicy())
     assert nothing == Settings(experience=ReplaySettings(), policy=nothing.policy)
     assert settings_from_set(policy=SoftmaxPolicy(), PPO=True).experience == RolloutSettings()

@@ -17,7 +17,7 @@ CASE = CASES["replay"]  # phases of 16 steps
 
 
 class Counter(Callback):
-    """Counts phases and sums what it is told, in the forms that a state may have."""
+    """Counts phases and sums the losses in its logs, in the forms that a state may have."""
 
     def __init__(self):
         self.phases = 0
@@ -84,7 +84,7 @@ def restored(tmp_path, callbacks, total_steps=48, **how):
     return agent
 
 
-def test_two_of_a_class_are_told_apart_by_their_order(tmp_path):
+def test_two_of_a_class_are_distinguished_by_their_order(tmp_path):
     ahead = Counter()
     ahead.phases = 100
     counted(tmp_path, [ahead, Counter()])
@@ -150,7 +150,7 @@ def test_a_callback_without_a_stored_state_begins_anew(tmp_path):
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        ({"seen": {1, 2}}, r"Told.get_state\(\) has seen=\{1, 2\}, of the type set, which a checkpoint cannot hold"),
+        ({"seen": {1, 2}}, r"Storing.get_state\(\) has seen=\{1, 2\}, of the type set, which a checkpoint cannot hold"),
         ({"seen": (1, 2)}, "has seen=.* of the type tuple"),
         ({"seen": [np.zeros(2)]}, "has seen=.* of the type list"),
         ({"seen": {1: 2}}, "has seen=.* of the type dict"),
@@ -162,7 +162,7 @@ def test_a_callback_without_a_stored_state_begins_anew(tmp_path):
     ],
 )
 def test_what_cannot_be_stored_is_refused_before_the_first_step(state, message):
-    class Told(Callback):
+    class Storing(Callback):
         def get_state(self):
             return state
 
@@ -171,7 +171,7 @@ def test_what_cannot_be_stored_is_refused_before_the_first_step(state, message):
 
     agent, optimizer = make(PYTORCH, CASE)
     with pytest.raises(CheckpointError, match=message):
-        train(agent, optimizer, 32, [Told()])
+        train(agent, optimizer, 32, [Storing()])
     assert agent.num_env_steps == 0
 
 

@@ -1,4 +1,4 @@
-"""What callbacks are told, in both frameworks."""
+"""Arguments of callbacks, in both frameworks."""
 
 import numpy as np
 import pytest

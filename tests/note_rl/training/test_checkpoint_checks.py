@@ -1,4 +1,4 @@
-"""What does not fit is refused at once, in words, and leaves the agent as it was."""
+"""Checkpoints that do not fit are refused at once, in words, and leave the agent as it was."""
 
 import copy
 

@@ -53,7 +53,7 @@ def files(folder):
 # When files are written, the trainer decides, whose code is the same for both; what stands in them is asked of both.
 
 
-def test_every_so_many_episodes_and_only_the_newest_are_kept(tmp_path):
+def test_files_are_written_at_an_interval_of_episodes_and_only_the_newest_are_kept(tmp_path):
     agent, optimizer = dqn(PYTORCH)
     agent.path, agent.save_freq, agent.max_save_files = tmp_path / "model.dat", 2, 2
     agent.train(optimizer=optimizer, episodes=7, p=0)

@@ -1,4 +1,4 @@
-"""What an agent has counted: returns, losses and steps of its life."""
+"""Counts of an agent: returns, losses and steps of its life."""
 
 import numpy as np
 import pytest

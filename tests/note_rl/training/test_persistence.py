@@ -1,4 +1,4 @@
-"""What restore_param() takes along beside the parameters: the scales that they were learned in."""
+"""restore_param() takes along the scales that the parameters were learned in."""
 
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ class Noting:
         self.scales.append(float(self.agent._trainer.state.reward_normaliser.moments.std))
 
 
-def test_an_agent_that_does_not_scale_rewards_begins_as_ever(tmp_path: Path) -> None:
+def test_an_agent_that_does_not_scale_rewards_begins_without_a_reward_normaliser(tmp_path: Path) -> None:
     trained(32).save_param(tmp_path / "former")
     agent = make()
     agent.restore_param(tmp_path / "former")

@@ -63,7 +63,7 @@ class Evaluating(Callback):
 
 
 def judged(plateau: Plateau, returns: list[float], steps: int = 100) -> list[tuple[float, bool]]:
-    """The factor, and whether training is over, after each interval of so many steps."""
+    """The factor, and whether training is over, after each interval of `steps` steps."""
     watch, clock, found = PlateauWatch(plateau), Clock(), []
     for number, value in enumerate(returns, 1):
         clock.num_env_steps = number * steps

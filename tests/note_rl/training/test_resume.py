@@ -173,7 +173,7 @@ def rounded_otherwise(recording, inputs):
 
 @pytest.mark.parametrize(("update_batches", "stage"), [(4, 2), (1, 3)])
 def test_a_resumed_run_rounds_as_the_one_that_was_not_stopped(tmp_path, monkeypatch, update_batches, stage):
-    """What pays depends on the steps to come: compiled for most of the run, and not worth it for the rest of it."""
+    """Compiling pays or not by the steps to come: compiled for most of the run, and not worth it for the rest of it."""
     monkeypatch.setattr("note_rl.learners.pytorch.step_graph.choice._WORTH_RECORDING", 36)
     monkeypatch.setattr(
         "note_rl.learners.pytorch.step_graph.choice.why_not_compiled",

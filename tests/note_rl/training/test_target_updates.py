@@ -63,7 +63,7 @@ UPDATES = {
 
 
 @pytest.mark.parametrize("name", UPDATES)
-def test_a_copy_is_told_by_what_it_does(framework, name):
+def test_a_copy_is_recognised_by_its_effect(framework, name):
     update, copies = UPDATES[name]
     agent = following(framework, update)
     before = agent.learner.get_state()

@@ -1,4 +1,4 @@
-"""What train() takes besides optimizer and length, over both frameworks."""
+"""Arguments of train() besides optimizer and length, over both frameworks."""
 
 import logging
 
@@ -179,7 +179,7 @@ def test_stop_training_ends_the_phase_and_no_more(framework):
 
 
 @BOTH
-def test_hooks_in_the_order_of_the_manual_with_what_they_are_told(framework):
+def test_hooks_in_the_order_of_the_manual_with_their_arguments(framework):
     agent, optimizer = dqn(framework)
     seen = []
     numbered = ("on_episode_begin", "on_episode_end", "on_batch_begin", "on_batch_end")

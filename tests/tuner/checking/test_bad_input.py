@@ -138,7 +138,7 @@ TRAIN = {
         "unknown key buffer.capacity",
     ),
     "unknown environment": (["env.id=CartPol-v1"], "Did you mean: `CartPole`?"),
-    "an environment of one's own without its module": (
+    "a custom environment without its module": (
         ["env.id=MyEnv-v0"],
         "there is no environment 'MyEnv-v0': Environment `MyEnv` doesn't exist; one of your own is written "
         "module:MyEnv-v0, after the module it is in",
@@ -272,7 +272,7 @@ class Track:
 def train(lr, seed): ...
 
 def decorated(function):
-    return lambda **told: function(lr=1.0, **told)
+    return lambda **more: function(lr=1.0, **more)
 
 @decorated
 def given(lr): ...
@@ -322,7 +322,7 @@ def own(tuner: CommandLine) -> CommandLine:
 
 
 @pytest.mark.parametrize("case", OWN_CASES)
-def test_parts_of_ones_own(own: CommandLine, case: str) -> None:
+def test_mistakes_in_custom_parts_are_refused(own: CommandLine, case: str) -> None:
     command, arguments, expected = OWN_CASES[case]
     assert expected in own.refused(command, "--config-dir", "own", *arguments)
 

@@ -114,7 +114,7 @@ WAYS = {
 
 @dataclass
 class Seen:
-    """What is opened or done while somebody looks."""
+    """Files opened, imports and actions of this process while `looking` is set."""
 
     looking: bool = False
     events: list[str] = field(default_factory=list)
@@ -276,7 +276,7 @@ def of_hydra(config: DictConfig) -> Any:
 
 
 def harmless(config: DictConfig, plain: DictConfig) -> None:
-    """What is composed names nothing but what comes with tuner, looks nothing up, and leaves Hydra as it is."""
+    """The composed configuration names only parts of tuner, looks nothing up, and leaves Hydra as it is."""
     assert of_hydra(config) == of_hydra(plain)
     for part in ("storage", "executor", "study", "resume", "trust"):
         assert config.get(part) == plain.get(part)

@@ -1,4 +1,4 @@
-"""What others call environments."""
+"""Names of environments in other libraries."""
 
 import pytest
 

@@ -63,7 +63,9 @@ def test_lines_are_accepted_and_usable_or_refused_in_words(
     assert kinds["refused"] > 4
 
 
-def test_damaged_files_are_told_of_and_left_alone(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_files_are_reported_and_left_alone(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     paths = tuple(path for path in READERS if path.startswith(_CHEAP))
     failures = []

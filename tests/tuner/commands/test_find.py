@@ -72,7 +72,7 @@ def test_an_optimizer_without_a_rate_cannot_be_varied(tuner: CommandLine) -> Non
 
 
 def test_what_follows_from_the_best_agent_has_its_groups(tuner: CommandLine) -> None:
-    """Whoever wins: its policy and buffer come along, and its space can be searched."""
+    """The winner brings its policy and buffer along, and its space can be searched."""
     few = ("tracker=jsonl", "training.total_steps=400", "finder.num_seeds=1")
     answer = tuner("find", "agent", *few, "finder.candidates=[dqn,ppo]", "executor=inline", "storage=journal")
     assert answer.status == 0, answer

@@ -79,7 +79,7 @@ def test_lines_are_no_longer_than_people_read(tuner: CommandLine, agent: str) ->
         assert f"{one['key']}={default if isinstance(default, str) else to_hydra(default)} {one['text']}" in words
 
 
-def test_an_agent_of_ones_own_has_options_too(tuner: CommandLine) -> None:
+def test_a_custom_agent_has_options_too(tuner: CommandLine) -> None:
     for name, text in (
         (
             "agent",

@@ -54,7 +54,7 @@ def test_a_trial_of_a_study_is_a_run_too(tuner: CommandLine) -> None:
 
 
 class Drawn(gymnasium.Env[np.ndarray, int]):
-    """Five steps, in each of which another picture would be seen; told to, it draws nothing."""
+    """Five steps, in each of which another picture would be seen; with `blank`, it draws nothing."""
 
     observation_space = spaces.Box(0.0, 5.0, (1,), np.float32)
     action_space = spaces.Discrete(2, start=1)
@@ -83,10 +83,10 @@ class Drawn(gymnasium.Env[np.ndarray, int]):
 gymnasium.register("Drawn-v0", f"{__name__}:Drawn")
 
 
-@pytest.mark.parametrize(("told", "brightness"), [([], [0, 40, 80, 120, 160, 200]), (["max_frames=3"], [0, 40, 80])])
-def test_an_episode_is_filmed_to_its_end(tuner: CommandLine, told: list[str], brightness: list[int]) -> None:
+@pytest.mark.parametrize(("typed", "brightness"), [([], [0, 40, 80, 120, 160, 200]), (["max_frames=3"], [0, 40, 80])])
+def test_an_episode_is_filmed_to_its_end(tuner: CommandLine, typed: list[str], brightness: list[int]) -> None:
     tuner("train", *SMALL, *SMALL_AGENTS["dqn"], f"env.id={__name__}:Drawn-v0", "hydra.run.dir=mine")
-    answer = tuner("play", "mine", "num_episodes=1", *told)
+    answer = tuner("play", "mine", "num_episodes=1", *typed)
     assert (answer.status, answer.errors) == (0, "")
     with Image.open(tuner.folder / "mine" / "play.gif") as film:
         frames = []

@@ -1,4 +1,4 @@
-"""What `tuner.tune` is called with in Python: what it stands for, and what is refused."""
+"""Arguments of `tuner.tune` in Python: the overrides that they stand for, and refusals."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ SPACE = {"rate": (0.1, 1.0)}
 
 
 def a_function(seed: int, rate: float = 0.5, units: int = 8) -> float:
-    """What is tuned from Python."""
+    """A function to tune from Python."""
     return rate * units
 
 

@@ -1,4 +1,4 @@
-"""What `tuner tune` makes of its configuration: a study, or a refusal before anything is written."""
+"""From the configuration of `tuner tune` to a study, or a refusal before anything is written."""
 
 from itertools import zip_longest
 
@@ -50,7 +50,7 @@ REFUSED = {
     "no trials": (["study.num_trials=0"], "study.num_trials=0 is not possible: it must be at least 1"),
     "a rung beyond the end": (["study.pruning.rungs=[0.5,1.5]"], "[0.5, 1.5] is not possible: it must be above 0"),
     "an unknown sampler": (["sampler=foo"], "there is no sampler=foo (there is "),
-    "an argument of one's own sampler": (
+    "an argument of a custom sampler": (
         ["sampler=random", "sampler._target_=my.Mine", "sampler.flavour=z"],
         "sampler has no flavour yet: to hand it to my.Mine, type +sampler.flavour=z",
     ),

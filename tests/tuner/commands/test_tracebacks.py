@@ -15,7 +15,7 @@ from tuner.commands.tracebacks import describe_crash
 
 
 def crash(*made: Any, env_id: str = "CartPole-v1", training: bool = False) -> str:
-    """What is said of an error while such an environment is made or stepped."""
+    """Text on an error while such an environment is made or stepped."""
     factory = EnvFactory(env_id, **{"training_wrappers" if training else "wrappers": made})
     try:
         VectorEnvironment([factory()], 0).step(np.zeros(1, np.int64))

@@ -37,7 +37,7 @@ def test_a_study_ends_with_a_verdict_and_ways_to_train_the_winner_again(tuner: C
     assert finished.startswith("nothing was left to run, the study is finished; to continue it, raise study.num_trials")
 
 
-def test_failed_trials_are_told_in_the_last_line(tuner: CommandLine) -> None:
+def test_failed_trials_are_counted_in_the_last_line(tuner: CommandLine) -> None:
     synthetic = ("agent=synthetic", "executor=inline", "agent.diverge_rate=0.5", "study.num_trials=8")
     answer = tuner("tune", "tracker=jsonl", "storage=journal", *SMALL_STUDY, *synthetic)
     assert answer.status == 0

@@ -1,4 +1,4 @@
-"""What conf/ says of a setting agrees with the setting: the same number, or the other one is named behind it."""
+"""Comments and values in conf/ agree with Python's defaults: the same number, or the other one is named behind it."""
 
 import importlib
 import inspect
@@ -37,7 +37,7 @@ def lines_of(node: yaml.MappingNode, text: str) -> Iterator[Line]:
 
 
 def targets_in(node: yaml.Node, text: str) -> Iterator[tuple[Any, list[Line]]]:
-    """Everything in a file that is made by a class or function, with what it is told."""
+    """Everything in a file that is made by a class or function, with the lines of its arguments."""
     if not isinstance(node, yaml.MappingNode):
         return
     entries = {key.value: value for key, value in node.value}
@@ -65,7 +65,7 @@ def defaults_of(target: Any) -> dict[str, Field]:
 
 
 def mismatch(line: Line, known: Field) -> str | None:
-    """What is wrong with a line of YAML; None: nothing."""
+    """The mistake in a line of YAML; None: there is none."""
     key, value, comment = line
     default = list(known.default) if isinstance(known.default, tuple) else known.default
     said = re.search(r"\(Python: (.*?)(, as .*)?\)", comment)
@@ -131,15 +131,15 @@ def test_a_section_has_the_defaults_of_its_file(section: type[Section], file: st
 @pytest.mark.parametrize(
     ("line", "default", "expected"),
     [
-        (("size", 5, "so many"), 5, None),
-        (("size", 5, "so many (Python: 7)"), 7, None),
-        (("size", 5, "so many (Python: 70, as it is large there)"), 70, None),
-        (("size", 5, "so many"), 7, "write that behind it"),
-        (("size", 5, "so many (Python: 7)"), 70, "70 in Python, not 7"),
-        (("size", 5, "so many (Python: 7)"), 5, "is Python's default"),
-        (("size", 5, "so many (Python: one)"), None, None),
-        (("size", 5, "so many (Python: two)"), None, "one of all in Python, not two"),
-        (("size", True, "so many"), 1, "write that behind it"),
+        (("size", 5, "its size"), 5, None),
+        (("size", 5, "its size (Python: 7)"), 7, None),
+        (("size", 5, "its size (Python: 70, as it is large there)"), 70, None),
+        (("size", 5, "its size"), 7, "write that behind it"),
+        (("size", 5, "its size (Python: 7)"), 70, "70 in Python, not 7"),
+        (("size", 5, "its size (Python: 7)"), 5, "is Python's default"),
+        (("size", 5, "its size (Python: one)"), None, None),
+        (("size", 5, "its size (Python: two)"), None, "one of all in Python, not two"),
+        (("size", True, "its size"), 1, "write that behind it"),
     ],
 )
 def test_a_line_that_tells_another_story_is_found(line: Line, default: object, expected: str | None) -> None:

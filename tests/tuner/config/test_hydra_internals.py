@@ -158,7 +158,7 @@ def test_basic_launcher() -> None:
 
 
 def test_another_hydra_program_composes_as_before(tmp_path: Path) -> None:
-    """What Hydra's own loader uses is the same before and after ours has composed, function by function."""
+    """The functions of Hydra's own loader are the same before and after ours has composed."""
     (tmp_path / "group").mkdir()
     (tmp_path / "group" / "one.yaml").write_text("x: 1\n")
     (tmp_path / "main.yaml").write_text("defaults: [{group: one}, _self_]\nz: ${group.x}\n")

@@ -33,7 +33,7 @@ FILE = (
 
 
 def install(place: Path, name: str, value: str, files: dict[str, str]) -> None:
-    """What pip leaves of a package: its modules, and its metadata beside them."""
+    """The files that pip leaves of a package: its modules, and its metadata beside them."""
     for path, text in files.items():
         (place / path).parent.mkdir(parents=True, exist_ok=True)
         (place / path).write_text(text)
@@ -118,7 +118,7 @@ def test_another_application_finds_its_executors(site: Path) -> None:
 
 
 def test_the_run_of_somebody_else_that_names_it_is_asked_about(site: Path) -> None:
-    """What a stranger's folder gives to its classes, such as an address to send to, was not chosen here."""
+    """Arguments of its classes in a stranger's folder, such as an address to send to, were not chosen here."""
     config = {"tracker": {"notes": {"_target_": "tuner_notes.NotesTracker", "file_name": "/etc/somewhere"}}}
     with pytest.raises(UserError, match="trust=tuner_notes"):
         admit(config, "the folder")

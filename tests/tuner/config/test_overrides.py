@@ -1,4 +1,4 @@
-"""What is typed for another program reaches it as it was typed."""
+"""Overrides for another program reach it as they were typed."""
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser

@@ -43,7 +43,7 @@ def config() -> Config:
 
 
 class Opened:
-    """What an unpickled one does: leaves a file named `owned`."""
+    """Leaves a file named `owned` when it is unpickled."""
 
     def __reduce__(self) -> Any:
         return os.mkdir, ("owned",)
@@ -363,7 +363,7 @@ def test_a_trial_of_a_study_made_here_is_known(tuner: CommandLine, own: str) -> 
 
 @pytest.fixture
 def study(tuner: CommandLine) -> Path:
-    """What `tuner tune` leaves, as far as --config-dir is concerned; `experiment/winner.yaml` is how it is known."""
+    """The folder of a study, as far as --config-dir is concerned; `experiment/winner.yaml` is how it is known."""
     folder = tuner.folder / "stranger"
     (folder / "experiment").mkdir(parents=True)
     (folder / "hidden.py").write_text("import os\nos.mkdir('owned')\n")
@@ -394,7 +394,7 @@ def test_the_groups_of_a_strangers_study_run_nothing(tuner: CommandLine, study: 
     assert "winner.yaml " in tuner("train", "--config-dir", "stranger", "experiment=winner", "--cfg", "job").errors
 
 
-def test_groups_of_ones_own_are_a_part_of_the_program(tuner: CommandLine, own: str) -> None:
+def test_config_groups_of_the_user_are_a_part_of_the_program(tuner: CommandLine, own: str) -> None:
     folder = tuner.folder / "my_conf" / "agent"
     folder.mkdir(parents=True)
     content = {"defaults": ["dqn"], "agent": {"_target_": "my_rl.Cautious"}}
@@ -437,16 +437,16 @@ def test_every_known_name_is_defined_by_ourselves_or_by_gymnasium() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [{"directory": "/anywhere"}, {"entity": "stranger"}, {"_args_": ["tuner", "auto", "/x"]}]
+    "more", [{"directory": "/anywhere"}, {"entity": "stranger"}, {"_args_": ["tuner", "auto", "/x"]}]
 )
 def test_where_a_tracker_writes_and_sends_to_is_not_for_a_stranger_to_say(
-    tmp_path: Path, config: Config, told: Config
+    tmp_path: Path, config: Config, more: Config
 ) -> None:
     usual = {"_target_": "tuner.trackers.wandb.WandbTracker", "project": "p", "mode": "offline", "entity": None}
     hostile(tmp_path / "usual", config, lambda changed: changed.update(tracker={"w": usual}))
     assert read_config(tmp_path / "usual")["tracker"] == {"w": usual}
-    hostile(tmp_path / "run", config, lambda changed: changed.update(tracker={"w": {**usual, **told}}))
-    with pytest.raises(UserError, match=f"tracker.w.{next(iter(told))}=.*"):
+    hostile(tmp_path / "run", config, lambda changed: changed.update(tracker={"w": {**usual, **more}}))
+    with pytest.raises(UserError, match=f"tracker.w.{next(iter(more))}=.*"):
         read_config(tmp_path / "run")
-    assert read_config(tmp_path / "run", ["tuner.trackers.wandb.WandbTracker"])["tracker"]["w"] == {**usual, **told}
-    assert read_config(tmp_path / "run")["tracker"]["w"] == {**usual, **told}  # it was vouched for
+    assert read_config(tmp_path / "run", ["tuner.trackers.wandb.WandbTracker"])["tracker"]["w"] == {**usual, **more}
+    assert read_config(tmp_path / "run")["tracker"]["w"] == {**usual, **more}  # it was vouched for

@@ -95,7 +95,7 @@ def executor() -> Iterator[LocalExecutor]:
 def shared_executor() -> Iterator[LocalExecutor]:
     """For tests that leave it as it was: starting a fork server takes longer than most trials."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(Path(__file__).parent))  # the server is told where modules are when it starts
+        patch.syspath_prepend(str(Path(__file__).parent))  # the server gets the path of modules when it starts
         with LocalExecutor(parallel=2) as executor:
             assert isinstance(executor._launcher, ForkServer)
             executor._launcher.start()  # which the first trial would do, and leave descriptors behind

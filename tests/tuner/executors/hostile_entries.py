@@ -107,7 +107,7 @@ LINES = {
     "two_reports": b'{"kind": "report", "step": 0.25, "value": 1.0}\n{"kind": "report", "step": 0.5, "value": 1.0}\n',
     "endless": b"x" * 20_000_000,
 }
-"""What no trial of ours sends, by name."""
+"""Messages that no trial of ours sends, by name."""
 
 
 def send_raw(context: TrialContext) -> None:
@@ -127,7 +127,7 @@ RESULTS = {
     "nan_seconds": b'{"outcome": "complete", "seconds": NaN}',
     "unknown": json.dumps({"outcome": "won"}).encode(),
 }
-"""What no trial of ours leaves behind as its result, by name."""
+"""Results that no trial of ours leaves behind, by name."""
 
 
 def leave_a_result(context: TrialContext) -> None:

@@ -22,7 +22,7 @@ MARK = "CLUSTER_OF_TESTS"
 
 @contextmanager
 def simulated_cluster(num_machines: int = 2, processors: int = 1) -> Iterator[Any]:
-    """A head that runs no trials, and machines that claim to have so many processors."""
+    """A head that runs no trials, and machines that claim to have `processors` processors each."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
@@ -61,7 +61,7 @@ class ClusterChaos(Chaos):
         folder: Where the command runs.
         arguments: Of `tuner tune`.
         seed: Of the disturbances.
-        tell: Told of each disturbance.
+        tell: Called with a line for each disturbance.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ def seats() -> list[psutil.Process]:
 
 
 def living() -> list[psutil.Process]:
-    """What runs because of the cluster: also trials, whose seat may be gone."""
+    """Processes that run because of the cluster: also trials, whose seat may be gone."""
     mark, found = os.environ[MARK], []
     for process in psutil.process_iter():
         try:

@@ -1,4 +1,4 @@
-"""What of Ray itself is used: whether it is there, how much room it has, and what it says of a seat."""
+"""Uses of Ray itself: whether it is there, how much room it has, and its answers on a seat."""
 
 import subprocess
 import sys

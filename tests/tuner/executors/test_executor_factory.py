@@ -9,7 +9,7 @@ from tuner.errors import UserError
 from tuner.executors.executor_factory import make_executor
 
 
-def test_what_lacks_a_part_of_an_executor_is_none(tmp_path: Path) -> None:
+def test_an_object_without_a_part_of_an_executor_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"has no limits, reclaim: an executor offers"):
         make_executor({"_target_": "tests.tuner.own_executor.Lacking"})
 

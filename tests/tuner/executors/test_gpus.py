@@ -26,7 +26,7 @@ def _no_variables(monkeypatch):
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch):
-    """Calling it makes this machine one whose driver lists so many GPUs, so many of them with a device."""
+    """Calling it makes this machine one whose driver lists `num_listed` GPUs, `num_devices` of them with a device."""
 
     def build(num_listed: int, num_devices: int) -> None:
         listed = [tmp_path / "gpus" / f"0000:0{number}:00.0" for number in range(num_listed)]

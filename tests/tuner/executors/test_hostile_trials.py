@@ -28,7 +28,7 @@ RAISED = {
     "raise_broken_syntax_error": r"SyntaxError: broken.*",
     "raise_a_long_chain": r"ValueError: link 2999",
 }
-"""Entry -> what is told of it."""
+"""Entry -> pattern of the reported reason."""
 
 
 def start(driver, executor, entry, number=0, **config):

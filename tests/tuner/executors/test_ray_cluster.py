@@ -120,7 +120,7 @@ def test_the_working_directory_is_sent_along(tmp_path: Path, cluster: Any, monke
     assert reports == [7.5]
 
 
-def told(summary: Any) -> list[Any]:
+def facts_of(summary: Any) -> list[Any]:
     return [(run.stage, run.number, run.seed, run.params, run.outcome, run.value, run.curve) for run in summary.runs]
 
 
@@ -129,10 +129,10 @@ SLOW = {**CONFIG, "sleep_s": 0.05}
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    """What a study comes to on this machine."""
+    """Results of a study on this machine."""
     folder = tmp_path_factory.mktemp("local")
     with LocalExecutor(1) as executor:
-        return told(run_study(folder, executor, url=sqlite(folder), config=SLOW, num_trials=6))
+        return facts_of(run_study(folder, executor, url=sqlite(folder), config=SLOW, num_trials=6))
 
 
 @pytest.mark.parametrize("kind", ["pull", "shared"])
@@ -141,7 +141,7 @@ def test_a_study_over_two_machines_equals_the_local_one(
 ) -> None:
     with RayExecutor(1, address=cluster.address, files=kind) as executor:
         summary = run_study(tmp_path, executor, url=sqlite(tmp_path), config=SLOW, num_trials=6)
-    assert told(summary) == undisturbed
+    assert facts_of(summary) == undisturbed
 
 
 def test_machines_and_seats_that_die_cost_nothing_but_time(tmp_path: Path, cluster: Any) -> None:

@@ -141,7 +141,7 @@ def events_until_the_end(executor: RayExecutor, verdict: str = "continue") -> li
     return events
 
 
-def test_files_are_here_before_what_they_belong_to_is_told(tmp_path: Path, make: Make) -> None:
+def test_files_are_here_before_the_event_that_they_belong_to(tmp_path: Path, make: Make) -> None:
     line = b'{"step": 0.5, "value": 2.0}\n'
     far = seat(
         Happened([TrialStarted(KEY, 7)]),
@@ -277,7 +277,7 @@ def test_what_has_no_room_yet_is_stopped_at_once(tmp_path: Path, make: Make) -> 
     assert all(seat.is_killed for seat in cluster.made)
 
 
-def test_want_of_room_is_told_once(
+def test_too_little_room_is_reported_once(
     make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = [0.0]

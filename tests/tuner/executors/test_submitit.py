@@ -38,7 +38,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def jobs(place: Path) -> list[psutil.Process]:
-    """What runs the seats that were submitted in a folder."""
+    """Processes of the seats that were submitted in a folder."""
     commands = {one: " ".join(command_of(one)) for one in psutil.process_iter()}
     return [one for one, command in commands.items() if f"submitit.core._submit {place}" in command]
 

@@ -1,4 +1,4 @@
-"""What kind of process a trial is, and how work gets into it."""
+"""The process of a trial: its kind, and how work gets into it."""
 
 import os
 import subprocess

@@ -82,7 +82,7 @@ def test_entry_that_cannot_be_imported_crashes_with_a_traceback(driver, shared_e
         ("segfault", Outcome.CRASHED, "its process was killed by SIGSEGV"),
     ],
 )
-def test_kind_of_end_is_told(driver, shared_executor, entry, outcome, reason):
+def test_the_kind_of_end_is_reported(driver, shared_executor, entry, outcome, reason):
     result = driver.run(shared_executor, entry)
     assert (result.outcome, result.reason) == (outcome, reason)
     assert read_trial(driver.folder / "0").result == result  # the parent writes what the child could not

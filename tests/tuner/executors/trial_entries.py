@@ -1,5 +1,5 @@
 # ruff: noqa: T201 - what is printed goes to output.log
-"""What the trials of these tests do. Framework-free; imported in the child by the path that the specs name."""
+"""Entry functions of these tests' trials. Framework-free; imported in the child by the path that the specs name."""
 
 import ctypes
 import json
@@ -27,7 +27,7 @@ class OutOfMemoryError(RuntimeError):
 
 def note(context: TrialContext, **values: object) -> None:
     """Leave something for the test to read."""
-    aside = context.folder / "note.aside"  # whoever waits for the note reads it as soon as it is there
+    aside = context.folder / "note.aside"  # a test that waits for the note reads it as soon as it is there
     aside.write_text(json.dumps(values))
     aside.rename(context.folder / "note.json")
 
@@ -92,7 +92,7 @@ def stay_silent_at_the_end(context: TrialContext) -> None:
 
 
 def stay_alive(context: TrialContext) -> None:
-    """Go on until told to stop; then checkpoint, like training does."""
+    """Go on until it is to stop; then checkpoint, like training does."""
     try:
         context.report(0.1, 1.0)
         while True:

@@ -1,4 +1,4 @@
-"""What runs of a finder may do, importable in their processes without a framework."""
+"""Functions for runs of a finder, importable in their processes without a framework."""
 
 import os
 import time

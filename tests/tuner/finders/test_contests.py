@@ -70,7 +70,7 @@ def test_a_candidate_that_failed_once_is_not_ranked() -> None:
     assert found.sentences[-1] == "a failed: crashed (seed 1): why"
 
 
-def test_a_broken_optimizer_is_told_from_adam_and_equal_ones_tie(tmp_path: Path) -> None:
+def test_a_broken_optimizer_is_distinguished_from_adam_and_equal_ones_tie(tmp_path: Path) -> None:
     agent = quadratic()
     agent.set(learning_starts=40)
     optimizers = [
@@ -203,7 +203,7 @@ def test_an_optimizer_is_made_again_with_all_its_groups() -> None:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "told"),
+    ("strategy", "expected"),
     [
         (None, {"by": "train"}),
         ("ddp", {"by": "distributed_training", "strategy": "ddp", "replicas": 2}),
@@ -215,9 +215,9 @@ def test_an_optimizer_is_made_again_with_all_its_groups() -> None:
     ],
 )
 def test_runs_of_a_finder_are_shared_by_processes_where_a_strategy_is_given(
-    strategy: Any, told: dict[str, Any]
+    strategy: Any, expected: dict[str, Any]
 ) -> None:
-    class Told:
+    class Trained:
         def train(self, **arguments: Any) -> dict[str, Any]:
             return {"by": "train", **arguments}
 
@@ -226,10 +226,10 @@ def test_runs_of_a_finder_are_shared_by_processes_where_a_strategy_is_given(
 
     agent = small_ppo()
     check_call("OptFinder", strategy, None, [] if strategy == "mirrored" else [agent])
-    assert trained(Told(), {"processes": 2, **shared_by(strategy)}, episodes=3) == {
+    assert trained(Trained(), {"processes": 2, **shared_by(strategy)}, episodes=3) == {
         "processes": 2,
         "episodes": 3,
-        **told,
+        **expected,
     }
 
 

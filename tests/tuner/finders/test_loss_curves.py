@@ -1,4 +1,4 @@
-"""What a curve says: against curves whose telling points are known."""
+"""Points of loss curves: against curves whose decisive points are known."""
 
 import math
 

@@ -174,18 +174,18 @@ def test_a_schedule_of_the_rate_does_not_interfere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("arguments", "words"),
     [
         ({"window_size": 0}, "window_size=0 must be a whole number, at least 2"),
         ({"start_lr": "a"}, "start_lr=a is not possible: it must be a finite number"),
         ({"metrics": "kl"}, "metrics='kl' is for agents that learn from rollouts"),
     ],
 )
-def test_what_cannot_be_searched_is_refused(tmp_path: Path, told: dict[str, Any], words: str) -> None:
+def test_what_cannot_be_searched_is_refused(tmp_path: Path, arguments: dict[str, Any], words: str) -> None:
     agent = quadratic()
     agent.optimizer = torch.optim.SGD(params(agent), lr=0.1)
     with pytest.raises(UserError, match=words):
-        LRFinder(agent, inline(tmp_path)).find(**told)
+        LRFinder(agent, inline(tmp_path)).find(**arguments)
     assert not (tmp_path / "studies").exists()
 
 

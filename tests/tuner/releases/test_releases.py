@@ -1,4 +1,4 @@
-"""What released versions have written is read: from 0.1.0 on that is promised."""
+"""Files of released versions are read: from 0.1.0 on that is promised."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ RELEASES = sorted(path for path in Path(__file__).parent.iterdir() if (path / "e
 
 @pytest.fixture(params=RELEASES, ids=lambda path: path.name)
 def release(request: pytest.FixtureRequest, tuner: CommandLine) -> dict[str, Any]:
-    """What a release left behind, in the working directory; what must be found in it."""
+    """Copies the files of a release to the working directory; returns the facts that must be found in them."""
     shutil.copytree(request.param, tuner.folder, dirs_exist_ok=True)
     expected: dict[str, Any] = json.loads((request.param / "expected.json").read_text())
     return expected

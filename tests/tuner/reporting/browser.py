@@ -19,7 +19,7 @@ FLAGS = (
 
 @dataclass(frozen=True)
 class Visit:
-    """What came of opening a page.
+    """Result of opening a page.
 
     Attributes:
         dom: the document after its scripts have run.

@@ -225,13 +225,13 @@ def test_on_a_telephone_no_label_is_cut_and_none_lies_on_another(tmp_path: Path)
 OBSERVER = """<script>
 const observed = [];
 window.ResizeObserver = class {  /* frames, on which the real one waits, are rare in virtual time */
-  constructor(told) { this.told = told; }
+  constructor(callback) { this.callback = callback; }
   observe(target) { observed.push([this, target]); }
 };
 </script>"""
 RESIZE = """
 document.body.style.width = "390px";
-for (const [observer, target] of observed) observer.told([{ target }]);
+for (const [observer, target] of observed) observer.callback([{ target }]);
 setTimeout(() => {
   const widths = observed.map(([, target]) => [target.querySelector(".main-svg").clientWidth, target.clientWidth]);
   document.title = "seen " + JSON.stringify(widths);

@@ -40,7 +40,7 @@ def test_progress_counts_the_stage_and_all_failures() -> None:
     )
 
 
-def test_the_current_stage_is_told_and_not_guessed() -> None:
+def test_the_current_stage_is_given_and_not_guessed() -> None:
     runs = full_study().runs[:14]  # 2 of confirm
     schedule = Schedule("confirm", {**TOTALS, "race": 4})  # the race left nothing behind
     now = tally_of(runs).progress("poles", schedule, [], 0.0)
@@ -59,7 +59,7 @@ def test_best_is_over_seeds_in_the_newest_stage() -> None:
 
 
 def worked_out(runs: list[RunRecord], stage: str) -> tuple[object, ...]:
-    """What a tally has to say, from scratch."""
+    """The numbers of a tally, computed from scratch."""
     own = [one for one in runs if one.stage == stage]
     best: tuple[Estimate | None, str] = (None, "")
     for newest in all_stages():

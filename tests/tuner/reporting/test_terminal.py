@@ -1,4 +1,4 @@
-"""What a terminal and a pipe show while a study runs."""
+"""Progress of a study in a terminal and in a pipe."""
 
 import io
 
@@ -49,7 +49,7 @@ def test_a_pipe_gets_a_line_now_and_then() -> None:
 
 
 class Clock:
-    """Seconds that pass only when told."""
+    """Seconds that pass only when a test moves them."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -56,7 +56,7 @@ def test_runs_are_called_by_what_they_differ_in() -> None:
     assert labels_of(only_one_has) == ["DQN", "max_grad_norm 0.5"]
 
 
-def test_labels_are_short_and_told_apart() -> None:
+def test_labels_are_short_and_unique() -> None:
     many = [_settings("DQN", net={**dict.fromkeys("abcd", 0), "e": number}) for number in (1, 2)]
     assert labels_of(many) == ["net.e=1", "net.e=2"]
     more = [_settings("DQN", net={**dict.fromkeys("abcd", number > 0), "e": number}) for number in (0, 1, 2)]

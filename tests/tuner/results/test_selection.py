@@ -1,4 +1,4 @@
-"""Who goes on from stage to stage, and who wins."""
+"""Selection from stage to stage, and the winner."""
 
 import pytest
 

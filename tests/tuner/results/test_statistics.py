@@ -85,14 +85,14 @@ def test_student_t(level: float, degrees: int, expected: float) -> None:
 
 
 @pytest.mark.parametrize("num_scores", [5, 10])
-def test_of_95_percent_intervals_about_so_many_hold_the_true_value(num_scores: int) -> None:
+def test_about_95_of_100_intervals_of_95_percent_hold_the_true_value(num_scores: int) -> None:
     rng = np.random.default_rng(1)
     samples = rng.normal(size=(400, num_scores))
     intervals = [bootstrap_interval(sample, resamples=1000) for sample in samples]
     assert 0.93 <= np.mean([low <= 0.0 <= high for low, high in intervals]) <= 0.985
 
 
-def test_bootstrap_interval_is_the_same_each_time_unless_told_otherwise() -> None:
+def test_bootstrap_interval_is_the_same_each_time_unless_a_generator_is_given() -> None:
     scores = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0]
     assert bootstrap_interval(scores) == bootstrap_interval(scores)
     other = bootstrap_interval(scores, resamples=50, rng=np.random.default_rng(7))

@@ -267,8 +267,8 @@ def test_a_winner_that_finished_no_test_run_has_no_result() -> None:
     assert result.sentence == f"{lost} The default configuration finished none of its 5 test runs (5 diverged)."
 
 
-@pytest.mark.parametrize(("score", "told"), [(None, "worst score seen"), (21.0, "score of a random policy")])
-def test_it_is_said_what_failed_test_runs_count_with(score: float | None, told: str) -> None:
+@pytest.mark.parametrize(("score", "counted_with"), [(None, "worst score seen"), (21.0, "score of a random policy")])
+def test_it_is_said_what_failed_test_runs_count_with(score: float | None, counted_with: str) -> None:
     runs = compared(FIVE, FIVE)
     summary = replace(study(*screened(1.0, 2.0, 3.0, 4.0), diverged(runs[0]), *runs[1:]), random_score=score)
-    assert f"1 of 10 test runs failed (1 diverged). They count with the {told}." in verdict(summary).details
+    assert f"1 of 10 test runs failed (1 diverged). They count with the {counted_with}." in verdict(summary).details

@@ -16,7 +16,7 @@ def test_comparison_says_by_how_much_and_goes_on_where_it_was_ended(tuner: Comma
     told = (*PPO, "adaptive=ppo_kl", "num_seeds=2", "hydra.run.dir=pairs", RECORDING)
     answer = tuner("compare", *told)
     assert answer.status == 0, answer.errors
-    _check_that_trackers_were_told(tuner.folder / "pairs")
+    _check_what_trackers_got(tuner.folder / "pairs")
     said = answer.output.replace("\n", " ")
     assert any(words in said for words in ("adaptation changed nothing: both", "on fewer than 5 seeds nothing can be"))
     lines = (tuner.folder / "pairs" / "compare.jsonl").read_text().splitlines()
@@ -29,8 +29,8 @@ def test_comparison_says_by_how_much_and_goes_on_where_it_was_ended(tuner: Comma
     assert "adaptive.gain was 1.0 and is 0.5" in other.errors
 
 
-def _check_that_trackers_were_told(folder: Path) -> None:
-    """Of each run, named by what tells it from others, and of the comparison with what it found."""
+def _check_what_trackers_got(folder: Path) -> None:
+    """Each run, named by what distinguishes it from others, and the comparison with its result."""
     lines = [json.loads(line) for line in (folder / "compare.jsonl").read_text().splitlines()]
     runs = [f"{arm} seed={seed}" for arm, seed, _ in lines]
     assert [info.name for info in Recording.infos] == ["pairs", *runs]

@@ -48,7 +48,7 @@ class MeanReward(Signal):
     """One of the user's own, in units that the configuration says."""
 
     name = "mean_reward"
-    text = "mean reward in units of one's own"
+    text = "mean reward in units of the user"
     target = 0.5  # CartPole gives 1 per step: half as good as wished in units of 4
 
     def __init__(self, unit: float) -> None:
@@ -58,7 +58,7 @@ class MeanReward(Signal):
         return float(sample.reward.mean()) / self.unit
 
 
-def test_a_signal_of_ones_own_is_named_by_its_class(tuner: CommandLine) -> None:
+def test_a_custom_signal_is_named_by_its_class(tuner: CommandLine) -> None:
     signals = f"adaptive.signals=[{{_target_: {__name__}.MeanReward, unit: 4.0}}]"
     parameters = ("~adaptive.parameters.batch_size", "+adaptive.parameters.learning_rate={gain: 1.0, slew: 10.0}")
     told = ("adaptive=gns", "adaptive.mode=control", signals, "~adaptive.targets", *parameters)
@@ -80,7 +80,7 @@ def test_the_gain_can_be_searched_for(tuner: CommandLine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("typed", "words"),
     [
         (("compare", *PPO), "there is no adaptation to compare with"),
         (("train", *SMALL, "adaptive=ppo_kl"), "the signal kl compares PPO's policies"),
@@ -92,7 +92,7 @@ def test_the_gain_can_be_searched_for(tuner: CommandLine) -> None:
         (("train", *PPO, "adaptive=ppo_kl", "adaptive.mode=on"), "known are off, advise, control"),
     ],
 )
-def test_what_cannot_work_is_refused(tuner: CommandLine, told: tuple[str, ...], words: str) -> None:
-    answer = tuner(*told)
+def test_what_cannot_work_is_refused(tuner: CommandLine, typed: tuple[str, ...], words: str) -> None:
+    answer = tuner(*typed)
     assert answer.status == 2
     assert words in answer.errors

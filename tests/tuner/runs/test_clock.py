@@ -14,7 +14,7 @@ from tuner.trial.messages import Outcome, TrialInterrupted
 
 
 class Time:
-    """A clock that goes on when it is told to."""
+    """A clock that goes on when a test moves it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 50.0

@@ -9,7 +9,7 @@ from tuner.runs.drift_simulator import Drifting
 
 
 class Trial:
-    """What a run sees of its trial."""
+    """The part of a trial that a run sees."""
 
     def __init__(self, reported: dict[float, float] | None = None, ends_after: float = 1.0) -> None:
         self.reported = dict(reported or {})

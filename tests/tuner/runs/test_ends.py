@@ -278,20 +278,20 @@ def test_a_trial_that_reaches_its_target_is_complete_with_a_whole_curve(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("steps", "told"),
+    ("steps", "line"),
     [
         (160, "that is of fresh episodes: the 262.6 of the same weights before it may have been luck"),
         (80, "best evaluation 262.6 after 80 steps; watch it: tuner play mine weights=best"),
     ],
 )
-def test_better_weights_are_told_apart_from_a_lucky_evaluation_of_the_last_ones(
-    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, steps: int, told: str
+def test_better_weights_are_distinguished_from_a_lucky_evaluation_of_the_last_ones(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, steps: int, line: str
 ) -> None:
     """The run ends after 160 of 240 steps, right behind an evaluation, and is then evaluated anew."""
     monkeypatch.setattr("tuner.commands.train.about_best", lambda path: {"mean_return": 262.6, "num_env_steps": steps})
     answer = tuner("train", *SMALL, *SMALL_AGENTS["dqn"], *FLAT, "plateau.early_stop=1", "hydra.run.dir=mine")
     assert "stopped early after 160 steps" in answer.output
-    assert told in answer.output.splitlines()
+    assert line in answer.output.splitlines()
 
 
 def test_a_trial_says_which_way_its_gradient_steps_were_taken(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What does not fit is refused before a run begins, and nothing of it is left."""
+"""Parts that do not fit are refused before a run begins, and nothing of the run is left."""
 
 import sys
 from collections.abc import Iterator

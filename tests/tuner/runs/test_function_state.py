@@ -1,4 +1,4 @@
-"""What a function saves and goes on from: complete or not there, the same values, no code in it."""
+"""State that a function saves and goes on from: complete or not there, the same values, no code in it."""
 
 import json
 import math
@@ -232,7 +232,7 @@ def test_one_that_was_altered_is_said_to_be_passed_over(
     again.report(1.0, 1.0)
 
 
-def test_a_damaged_array_and_a_newer_version_are_told(tmp_path: Path) -> None:
+def test_a_damaged_array_and_a_newer_version_are_refused(tmp_path: Path) -> None:
     FunctionState(tmp_path).write_arrays({"x": np.ones(3)})
     (arrays,) = (tmp_path / "state").glob("*/state.safetensors")
     whole = arrays.read_bytes()

@@ -1,4 +1,4 @@
-"""What a plain function reports and returns: what cannot be points of a curve is refused, and told."""
+"""Reports and results of a plain function: values that cannot be points of a curve are refused, and named."""
 
 import sys
 from collections.abc import Callable
@@ -84,7 +84,7 @@ def test_the_same_report_again_and_what_an_earlier_attempt_has_reported_are_no_m
 
 
 @pytest.mark.parametrize(
-    ("returned", "told"),
+    ("returned", "reason_part"),
     [
         (None, ""),
         (4.0, ""),
@@ -99,14 +99,16 @@ def test_the_same_report_again_and_what_an_earlier_attempt_has_reported_are_no_m
         (10**400, "but its score is the 4 that"),
     ],
 )
-def test_what_is_returned_beside_a_score_is_told(monkeypatch: pytest.MonkeyPatch, returned: Any, told: str) -> None:
+def test_a_return_value_beside_a_score_is_named_in_the_reason(
+    monkeypatch: pytest.MonkeyPatch, returned: Any, reason_part: str
+) -> None:
     said: list[tuple[str, float]] = []
     reporter = Reporter()
     monkeypatch.setattr(reporter, "ends", lambda reason, used: said.append((reason, used)))
     called(monkeypatch, reporter, reporting((1.0, 4.0), returns=returned))
     assert reporter.reported == [(1.0, 4.0)]
-    assert len(said) == bool(told)
-    assert all(told in reason and used == 1.0 for reason, used in said)
+    assert len(said) == bool(reason_part)
+    assert all(reason_part in reason and used == 1.0 for reason, used in said)
 
 
 @pytest.mark.parametrize("returned", [10**400, Fraction(-(10**400), 3), float("nan")])

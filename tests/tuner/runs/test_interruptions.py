@@ -1,4 +1,4 @@
-"""What ends a run before its time: Ctrl-C once and twice, SIGTERM, and the loss of a process that trains along."""
+"""Ends of a run before its time: Ctrl-C once and twice, SIGTERM, and the loss of a process that trains along."""
 
 import itertools
 import json

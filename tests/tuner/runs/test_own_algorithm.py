@@ -74,7 +74,7 @@ def test_it_is_composed_and_trained(own: CommandLine) -> None:
     assert result["num_gradient_steps"] == 10 * 3 * 2  # rollouts, epochs, minibatches
 
 
-def test_a_choice_that_is_a_level_too_deep_is_told_its_first_line(own: CommandLine) -> None:
+def test_the_error_of_a_choice_that_is_a_level_too_deep_names_its_first_line(own: CommandLine) -> None:
     (own.folder / "my_conf" / "agent" / "deep.yaml").write_text("agent:\n  _target_: my_algorithm.ActorCritic\n")
     answer = own("train", "--config-dir", "my_conf", "agent=deep")
     assert answer.status == 2
@@ -84,7 +84,7 @@ def test_a_choice_that_is_a_level_too_deep_is_told_its_first_line(own: CommandLi
     )
 
 
-def test_an_experiment_without_its_first_line_is_told(own: CommandLine) -> None:
+def test_the_error_of_an_experiment_without_its_first_line_names_that_line(own: CommandLine) -> None:
     (own.folder / "my_conf" / "experiment").mkdir()
     (own.folder / "my_conf" / "experiment" / "first.yaml").write_text("training:\n  total_steps: 100\n")
     answer = own("train", "--config-dir", "my_conf", "experiment=first")
@@ -136,7 +136,7 @@ def test_what_is_worked_out_in_the_file_is_refused_when_training_begins(
     assert message in answer.errors
 
 
-def test_one_that_declares_nothing_is_told_when_its_loss_is_first_asked_for(own: CommandLine) -> None:
+def test_an_algorithm_that_declares_nothing_is_refused_when_its_loss_is_first_evaluated(own: CommandLine) -> None:
     silent = "\n".join(line for line in ALGORITHM.splitlines() if not line.startswith(DECLARATIONS))
     assert len(silent.splitlines()) == len(ALGORITHM.splitlines()) - len(DECLARATIONS)
     (own.folder / "my_algorithm.py").write_text(silent)

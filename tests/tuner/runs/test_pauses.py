@@ -16,7 +16,7 @@ PARAMETERS = "learner/agent/"
 
 
 class PausingReporter(Reporter):
-    """Is told to pause at a rung, whenever that is reported."""
+    """Has to pause at a rung, whenever that is reported."""
 
     def __init__(self, rung: float | None, reported: list[tuple[float, float]] | None = None) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ def test_a_run_that_was_paused_at_a_rung_is_the_one_that_was_not(tmp_path: Path,
     assert [name for name in ends[0] if not np.array_equal(ends[0][name], ends[1][name])] == []
 
 
-def test_a_rung_that_was_reported_is_told_again_before_training_goes_on(tmp_path: Path) -> None:
+def test_a_rung_that_was_reported_is_reported_again_before_training_goes_on(tmp_path: Path) -> None:
     """The controller may have died before it could say that the run is to pause there."""
     reporter = paused(tmp_path, 1 / 3)
     before = arrays_of(tmp_path / CHECKPOINT_FILE)

@@ -1,4 +1,4 @@
-"""What a study measures first, in the process of a trial."""
+"""First measurements of a study, in the process of a trial."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a tracker lacks of a run is refilled from its folder."""
+"""Missing data of a run in a tracker are refilled from its folder."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from tuner.runs.refill import ended_run
 from tuner.trial.folder import read_reports
 
 
-def test_a_trial_is_refilled_as_it_was_told_while_it_ran(
+def test_a_trial_is_refilled_as_it_was_logged_while_it_ran(
     tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     without_account(monkeypatch, tmp_path)
@@ -63,7 +63,7 @@ def own(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if not name.startswith("_") or name == "_step"}
 
 
-def test_what_w_and_b_lacks_of_a_run_is_refilled(
+def test_a_run_that_w_and_b_does_not_have_is_refilled(
     tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     without_account(monkeypatch, tmp_path)

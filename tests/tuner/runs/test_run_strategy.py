@@ -74,10 +74,10 @@ def test_what_torchrun_and_tf_config_say_wins(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    "told", ["{}", "no JSON", '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}', "[1]"]
+    "tf_config", ["{}", "no JSON", '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}', "[1]"]
 )
-def test_a_tf_config_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, told: str) -> None:
-    monkeypatch.setenv("TF_CONFIG", told)
+def test_a_tf_config_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, tf_config: str) -> None:
+    monkeypatch.setenv("TF_CONFIG", tf_config)
     with pytest.raises(SettingsError, match="must say which process of a cluster this is, such as"):
         role_of(Distributed(strategy="multi_worker"))
 
@@ -115,16 +115,16 @@ def test_processes_that_are_started_here_do_not_share_gpus() -> None:
         pass
 
 
-def test_hosts_are_told_to_torch_as_torchrun_does_and_only_while_it_trains() -> None:
-    def told() -> dict[str, str]:
+def test_torch_gets_hosts_as_from_torchrun_and_only_while_it_trains() -> None:
+    def torchrun_variables() -> dict[str, str]:
         return {name: os.environ[name] for name in TORCHRUN if name in os.environ}
 
     config = config_of("dqn", "torch", "strategy=ddp", "strategy.hosts=[h:99,i:1]", "strategy.rank=1")
-    assert told() == {}
+    assert torchrun_variables() == {}
     with together(config) as sharing:
-        assert told() == {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "h", "MASTER_PORT": "99"}
+        assert torchrun_variables() == {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "h", "MASTER_PORT": "99"}
         assert sharing.arguments == {"strategy": "ddp", "replicas": None}
-    assert told() == {}
+    assert torchrun_variables() == {}
     with together(config_of("dqn", "torch", "strategy=ddp", "strategy.replicas=4")) as sharing:
         assert sharing.arguments == {"strategy": "ddp", "replicas": 4}
 

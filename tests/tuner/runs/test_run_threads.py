@@ -60,7 +60,7 @@ def test_a_run_from_python_has_one_and_gives_them_back(tuner: CommandLine) -> No
 def test_what_the_environment_says_counts(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     package.train(WORDS, folder="mine")
-    assert Counted.seen == {(3, "2")}  # PyTorch had read it, or was told otherwise since
+    assert Counted.seen == {(3, "2")}  # PyTorch had read it, or was given another number since
 
 
 def test_a_comparison_has_one_too(tuner: CommandLine) -> None:

@@ -184,7 +184,7 @@ def test_a_user_tries_the_platform_out_without_a_framework(tmp_path: Path) -> No
     assert not {"torch", "tensorflow", "keras", "wandb"} & set(loaded)
 
 
-def test_trackers_are_told_what_a_function_reports(tuner: CommandLine) -> None:
+def test_trackers_get_the_reports_of_a_function(tuner: CommandLine) -> None:
     answer = tuner("train", *SMALL[:1], "seed=3", "training.total_steps=900", "hydra.run.dir=run")
     assert answer.status == 0, answer.errors
     curve = Synthetic(entropy_coef=0.01, diverge_above=0.3).curve(3)

@@ -38,7 +38,7 @@ class Stopping:
         self.calls_left = self.checks_left = math.inf
 
     def attempt(self, num_calls: float) -> None:
-        """From now on so many calls are answered, and the last of them ends the run."""
+        """From now on `num_calls` calls are answered, and the last of them ends the run."""
         self.calls_left = num_calls
 
     def built(self, config: JsonDict) -> None:
@@ -83,7 +83,7 @@ def config_of(agent: str, backend: str, *overrides: str) -> RunConfig:
 
 
 def attempt(config: RunConfig, folder: Path, reporter: Stopping, num_calls: float) -> bool:
-    """Goes on for so many calls of the reporter; whether the run came to its end."""
+    """Goes on for `num_calls` calls of the reporter; whether the run came to its end."""
     folder.mkdir(exist_ok=True)
     reporter.attempt(num_calls)
     try:
@@ -105,9 +105,7 @@ def test_what_an_earlier_attempt_passed_and_did_not_report_is_evaluated_before_t
     assert torn.reported == straight.reported
 
 
-def test_a_run_that_ends_by_itself_is_scored_as_what_it_came_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_ends_by_itself_is_scored_by_its_last_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Enough(EvaluationGrid):
         def on_phase_end(self, phase: int, logs: Mapping[str, float]) -> None:
             super().on_phase_end(phase, logs)
@@ -140,7 +138,7 @@ def test_a_run_with_a_hole_in_its_curve_is_not_complete_but_tried_again(tmp_path
     assert len(runs[1].curve) == 9
 
 
-def test_a_hole_that_stays_is_told(tmp_path: Path) -> None:
+def test_a_missing_evaluation_that_stays_missing_is_reported(tmp_path: Path) -> None:
     executor = FakeExecutor(behave=ends_with_a_hole(always=True))
     run = run_study(tmp_path, executor, entry="tuner.runs.training:run_trial").stage("screen")[1]
     assert (run.outcome, run.value) == (Outcome.CRASHED, None)

@@ -60,7 +60,7 @@ def test_a_pruned_run_leaves_no_checkpoint_of_its_own(tmp_path: Path) -> None:
     assert not (tmp_path / "checkpoint.safetensors").exists()
 
 
-def test_what_was_built_is_told_before_the_first_step(tmp_path: Path) -> None:
+def test_built_settings_are_reported_before_the_first_step(tmp_path: Path) -> None:
     reporter = Reporter(stop_at=0.0)
     with pytest.raises(TrialInterrupted):
         run_training(run_config("agent.gamma=0.8", "optimizer.learning_rate=0.02"), tmp_path, reporter)

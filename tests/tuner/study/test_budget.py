@@ -140,22 +140,22 @@ def test_time_passes_while_nothing_ends(tmp_path: Path) -> None:
     assert allowance.why_not == "study.budget=26 s: what follows takes about 16 s"
 
 
-def test_a_budget_that_the_fewest_runs_go_over_is_told(tmp_path: Path) -> None:
+def test_a_budget_that_the_fewest_runs_exceed_is_reported(tmp_path: Path) -> None:
     allowance = Allowance(definition(tmp_path, num_trials=100, budget=15.0), 2, lambda: 4.0)
     allowance.see(record(0))
     assert not allowance.one_more(7)
     assert allowance.why_not == "study.budget=15 s is too little: what follows takes about 16 s and is run all the same"
 
 
-@pytest.mark.parametrize(("seconds", "told"), [
+@pytest.mark.parametrize(("seconds", "words"), [
     (15.0, "15 s: too little time: what follows screening takes about 16 s and is run all the same, behind no more "
            "than 2 trials"),
     (26.0, "26 s: 4 of at most 100 trials fit if none is pruned"),
 ])  # fmt: skip
-def test_a_plan_says_what_a_budget_of_time_holds(tmp_path: Path, seconds: float, told: str) -> None:
+def test_a_plan_says_what_a_budget_of_time_holds(tmp_path: Path, seconds: float, words: str) -> None:
     study = definition(tmp_path, num_trials=100, budget=seconds)
     text = describe_plan(study, Seats(2), Speed(900 / 4.0, "measured"), prunes=False)
-    assert [line.split(maxsplit=1)[1] for line in text.splitlines() if "budget" in line] == [told]
+    assert [line.split(maxsplit=1)[1] for line in text.splitlines() if "budget" in line] == [words]
 
 
 def test_what_fits_is_known_beforehand(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ CONDITIONAL: JsonDict = {
 
 
 def drawn_with(**chosen: object) -> dict[str, object]:
-    """What is asked for when choices come out so, and all else at its lowest."""
+    """The parameters that are asked for when choices come out so, and all else at its lowest."""
     space = Space.from_config(CONDITIONAL, CONFIG)
 
     def suggest(name: str, distribution: optuna.distributions.BaseDistribution) -> object:

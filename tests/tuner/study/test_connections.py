@@ -203,7 +203,7 @@ def options_of(url: str) -> dict[str, object]:
     return dict(DatabaseConnections().engine_options(make_url(url))["connect_args"])
 
 
-def test_every_driver_is_told_how_long_to_wait() -> None:
+def test_every_driver_gets_time_limits() -> None:
     for driver in ("psycopg", "psycopg2"):
         told = options_of(f"postgresql+{driver}://me@host/db")
         assert told["connect_timeout"] == 10

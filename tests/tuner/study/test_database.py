@@ -82,7 +82,7 @@ def test_studies_of_one_server_are_listed(server: str, tmp_path: Path) -> None:
         assert "listed" in store.names()
 
 
-def test_a_server_that_does_not_answer_is_told_in_a_line(server: str) -> None:
+def test_a_server_that_does_not_answer_is_reported_in_a_line(server: str) -> None:
     with pytest.raises(UserError, match=r"cannot be opened: .*; check the address, that it runs, and your rights"):
         open_storage(server.replace("host=", "host=/nowhere"))
 

@@ -1,4 +1,4 @@
-"""What a run of a study is made of, which names a study may have, and where its search may begin."""
+"""The configuration of a study's run, the names that a study may have, and where its search may begin."""
 
 from pathlib import Path
 

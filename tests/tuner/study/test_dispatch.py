@@ -34,7 +34,7 @@ def test_a_folder_that_holds_another_run_is_set_aside(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CRASHED, Outcome.HUNG])
-def test_a_crash_or_hang_is_continued_once_and_then_told_as_failed(tmp_path: Path, outcome: Outcome) -> None:
+def test_a_crash_or_hang_is_continued_once_and_then_recorded_as_failed(tmp_path: Path, outcome: Outcome) -> None:
     executor = FakeExecutor(behave=ending(2, TrialResult(outcome, "KeyError: 'obs'", seconds=2.0)))
     summary = run_study(tmp_path, executor)
     run = summary.stage("screen")[2]

@@ -1,4 +1,4 @@
-"""What is shown in the terminal while a study runs."""
+"""Display in the terminal while a study runs."""
 
 import io
 from pathlib import Path

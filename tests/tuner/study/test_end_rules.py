@@ -1,4 +1,4 @@
-"""What the ends of runs come to: a score, none, or a penalty."""
+"""Scores for the ends of runs: a score, none, or a penalty."""
 
 from pathlib import Path
 

@@ -81,7 +81,7 @@ def enqueue(folder, parameters):
 
 
 @pytest.mark.parametrize("kind", WRONG)
-def test_one_that_cannot_be_run_is_closed_and_told_and_the_study_goes_on(tmp_path, caplog, kind):
+def test_an_enqueued_trial_that_cannot_be_run_is_closed_and_reported_and_the_study_goes_on(tmp_path, caplog, kind):
     parameters, said = WRONG[kind]
     run_study(tmp_path, num_trials=2)
     enqueue(tmp_path, parameters)

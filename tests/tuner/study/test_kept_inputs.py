@@ -1,4 +1,4 @@
-"""What is kept of the files that the jobs of a sweep have read."""
+"""Files that the jobs of a sweep have read: what is kept of them."""
 
 import optuna
 

@@ -1,4 +1,4 @@
-"""What is left of killed writers, full disks, storage files that vanish, and commands that must write nothing."""
+"""Killed writers, full disks, storage files that vanish, and commands that must write nothing."""
 
 import hashlib
 import json
@@ -124,7 +124,7 @@ def test_a_database_that_cannot_be_read_just_now_is_not_called_damaged(
 
 
 class Deleting(FakeExecutor):
-    """Does something to the storage file after so many events."""
+    """Does something to the storage file after `after` events."""
 
     def __init__(self, path: Path, after: int, replace: bool) -> None:
         super().__init__(2)

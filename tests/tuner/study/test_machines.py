@@ -1,4 +1,4 @@
-"""Where runs ran: told by the trial, kept with the run, shown wherever a run is."""
+"""The machine of each run: reported by the trial, kept with the run, shown wherever a run is."""
 
 import csv
 import io
@@ -63,7 +63,7 @@ def test_a_study_on_one_machine_does_not_speak_of_machines(tmp_path: Path) -> No
     assert "machine-table" not in render_page(summary)
 
 
-def test_trackers_are_told_the_machine_when_the_run_begins(tmp_path: Path) -> None:
+def test_trackers_get_the_machine_when_the_run_begins(tmp_path: Path) -> None:
     tracker = FakeTracker()
     listener = TrackingListener(tracker, "study", 900, tmp_path)
     run_study(tmp_path, OverMachines(behave=loses_a_machine), listener=listener)

@@ -1,4 +1,4 @@
-"""What optuna-dashboard has to show of our studies: names and notes, as its own server hands them out."""
+"""Our studies in optuna-dashboard: names and notes, as its own server hands them out."""
 
 import json
 from pathlib import Path

@@ -158,7 +158,7 @@ def test_restore_optimizer(study: optuna.Study, options: dict[str, bool]) -> Non
 
 
 def test_tables_and_schema_version(tmp_path: Path) -> None:
-    """models.BaseModel, models.SCHEMA_VERSION: without them, a database that lacks a table is given an empty one."""
+    """models.BaseModel, models.SCHEMA_VERSION: without them, a database without a table is given an empty one."""
     storage = RDBStorage(f"sqlite:///{tmp_path}/s.db")
     storage.engine.dispose()
     connection = sqlite3.connect(tmp_path / "s.db")

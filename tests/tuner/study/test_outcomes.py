@@ -73,7 +73,7 @@ def test_a_row_does_not_contradict_itself(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("outcome", RETRIED)
-def test_a_retried_end_is_told_as_nothing_once_its_retries_are_used_up(tmp_path: Path, outcome: Outcome) -> None:
+def test_a_retried_end_has_no_value_once_its_retries_are_used_up(tmp_path: Path, outcome: Outcome) -> None:
     executor = FakeExecutor(behave=ends_so(outcome))
     run = run_study(tmp_path, executor, retries=RETRIES).stage("screen")[2]
     assert (run.outcome, run.value, starts(executor)) == (outcome, None, 1 + RETRIES)
@@ -86,7 +86,7 @@ def test_a_run_that_loses_its_machine_uses_up_no_retry(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("outcome", PENALISED)
-def test_a_penalised_end_is_told_with_the_worst_score(tmp_path: Path, outcome: Outcome) -> None:
+def test_a_penalised_end_has_the_worst_score(tmp_path: Path, outcome: Outcome) -> None:
     executor = FakeExecutor(behave=ends_so(outcome))
     runs = run_study(tmp_path, executor, retries=RETRIES, metric="final").stage("screen")
     assert (runs[2].outcome, starts(executor)) == (outcome, 1)
@@ -100,7 +100,7 @@ def test_a_failure_is_shown_with_its_remedy(tmp_path: Path, outcome: Outcome) ->
 
 
 @pytest.mark.parametrize("outcome", [*FAILED, Outcome.PRUNED, Outcome.COMPLETE])
-def test_trackers_are_told_whether_it_was_a_success(tmp_path: Path, outcome: Outcome) -> None:
+def test_trackers_get_the_exit_code(tmp_path: Path, outcome: Outcome) -> None:
     listener = TrackingListener(JsonlTracker(), "study", 900, tmp_path)
     summary = run_study(tmp_path, FakeExecutor(behave=ends_so(outcome)), listener=listener, retries=0)
     ended = json.loads((Path(summary.stage("screen")[2].folder) / SUMMARY_FILE).read_text())

@@ -46,7 +46,7 @@ def test_without_a_random_score_failed_runs_get_the_worst_of_the_whole_study(tmp
     assert "2 of 4 test runs failed (2 diverged). They count with the worst score seen." in found.details
 
 
-def test_one_absurd_score_is_not_what_all_failed_runs_are_told(tmp_path: Path) -> None:
+def test_one_absurd_score_is_not_the_penalty_of_all_failed_runs(tmp_path: Path) -> None:
     def behave(spec: TrialSpec, attempt: int) -> Script:
         if spec.key == "screen/2":
             return Script([(1.0, -1.7e308)])

@@ -92,7 +92,7 @@ def test_draws_near_whole_numbers_and_choices() -> None:
 
 
 def rates(sampler: SeededByTrial, num_trials: int) -> list[float]:
-    """What is drawn for `agent.rate`, by trial."""
+    """Values drawn for `agent.rate` as powers of ten, by trial."""
     study = optuna.create_study(sampler=sampler, direction="maximize")
     for number in range(num_trials):
         trial = study.ask(SPACE.distributions())

@@ -76,7 +76,7 @@ def test_a_run_that_says_its_score_at_the_end_only_passes_no_rung_before(tmp_pat
 
 def test_nothing_is_pruned_where_early_ranks_say_nothing(tmp_path: Path) -> None:
     def behave(spec: TrialSpec, attempt: int) -> Script:
-        """Who begins well ends badly."""
+        """A run that begins well ends badly."""
         curve = learn(spec, attempt).curve
         return Script([(step, -value if step < 0.5 else 10.0 * value) for step, value in curve])
 

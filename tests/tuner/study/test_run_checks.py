@@ -1,4 +1,4 @@
-"""What the objects of a run tell about it."""
+"""Facts about a run, from its objects."""
 
 from pathlib import Path
 

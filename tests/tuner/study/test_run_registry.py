@@ -59,7 +59,7 @@ def test_a_controller_that_dies_again_and_again_loses_and_repeats_nothing(
 def test_dying_in_the_middle_of_any_write_loses_and_repeats_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lifetime: int, torn: bool
 ) -> None:
-    """Every session may write so many records; the last of them is written, or half written, and then it dies."""
+    """Every session may write a number of records; the last of them is written, or half written, and then it dies."""
     writes = die_after_writes(monkeypatch, torn=tmp_path / "studies.journal" if torn else None)
     started: Counter[str] = Counter()
     for session in range(100):

@@ -38,7 +38,7 @@ def factory(*overrides: str) -> Any:
 
 
 def search(*overrides: str, seed: int = 0, num_trials: int = 40) -> list[tuple[dict[str, Any], float]]:
-    """What is drawn, and the noise-free score of that."""
+    """The values drawn, and their noise-free score."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     space = Space.from_config({"agent": HILL}, {"agent": AGENT})
     sampler = make_sampler(factory(*overrides), seed, 0, space)
@@ -265,7 +265,9 @@ def test_a_sampler_from_a_registry_is_used(tuner: CommandLine, kind: str) -> Non
         (["sampler.package=samplers/mine"], "sampler.cls is missing"),
     ],
 )
-def test_what_a_registry_does_not_have_is_told_in_a_line(tuner: CommandLine, arguments: list[str], why: str) -> None:
+def test_a_missing_entry_of_a_registry_is_reported_in_a_line(
+    tuner: CommandLine, arguments: list[str], why: str
+) -> None:
     package = tuner.folder / "registry" / "samplers" / "mine"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(MINE)

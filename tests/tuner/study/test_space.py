@@ -303,7 +303,7 @@ def test_differences_name_the_parameter_and_what_changed() -> None:
     ]
 
 
-def test_what_words_are_too_rough_for_is_told_in_numbers() -> None:
+def test_a_difference_too_small_for_words_is_given_in_numbers() -> None:
     stored = space_of("optimizer.learning_rate", {"low": 0.1, "high": 0.5}).describe()
     now = space_of("optimizer.learning_rate", {"low": 0.1, "high": 0.50001})
     assert now.difference(stored) == [

@@ -63,7 +63,9 @@ def test_names_are_listed_latest_first_and_a_wrong_one_gets_the_nearest(tmp_path
             store.require("newr")
 
 
-def test_what_a_study_goes_on_with_is_told_besides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_sampler_and_code_on_resume_are_recorded_besides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     revisions = iter(["one", "one", "two"])
     monkeypatch.setattr("tuner.study.storage.store.code_revision", lambda folder: next(revisions))
     for sampler in ("RandomSampler", "TPESampler", "TPESampler"):

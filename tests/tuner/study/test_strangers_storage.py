@@ -202,7 +202,7 @@ def test_an_ablation_writes_nothing_where_a_strangers_storage_says(
 
 
 class Opened:
-    """What an unpickled one does: leaves a folder named `owned`."""
+    """Leaves a folder named `owned` when it is unpickled."""
 
     def __reduce__(self) -> Any:
         return os.mkdir, ("owned",)

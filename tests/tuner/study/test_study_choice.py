@@ -43,7 +43,7 @@ def store() -> Iterator[StudyStore]:
 
 
 def ran(store: StudyStore, name: str, folder: Path, code: str, num_jobs: int = 3) -> None:
-    """Runs so many jobs of 3 of a study."""
+    """Runs `num_jobs` jobs of 3 of a study."""
     sweep = replace(definition(), name=name, config={"code": {"app.py": code}})
     study = store.open(name, "screen", directions=("minimize",))
     begin_or_continue(study, sweep, store.url)

@@ -1,4 +1,4 @@
-"""What is known of a study when it is over: its winner, its notes, its numbers."""
+"""Summary of a study when it is over: its winner, its notes, its numbers."""
 
 from pathlib import Path
 

@@ -57,7 +57,7 @@ def test_a_study_whose_controller_was_killed_has_the_scores_of_one_that_was_not(
     assert summary.winner_label == undisturbed.winner_label
 
 
-def test_a_run_that_failed_is_told_with_the_worst_there_is(tmp_path: Path) -> None:
+def test_a_run_that_failed_has_the_worst_value_there_is(tmp_path: Path) -> None:
     diverges = ending(3, TrialResult(Outcome.DIVERGED, "nan", seconds=0.1), reports=1)
     summary = run_study(tmp_path, FakeExecutor(behave=diverges), **COSTLY)
     failed, before = summary.stage("screen")[3], summary.stage("screen")[:3]

@@ -1,4 +1,4 @@
-"""What is told to trackers of the runs of a study."""
+"""Calls of trackers for the runs of a study."""
 
 import os
 import signal

@@ -80,7 +80,7 @@ def test_a_whole_number_is_a_float_where_one_is_asked_for() -> None:
     assert (type(x), type(y)) == (float, int)
 
 
-def test_a_typed_dictionary_may_have_further_keys_and_lacks_none() -> None:
+def test_a_typed_dictionary_may_have_further_keys_and_needs_all_of_its_own() -> None:
     assert decode(Open, {"seconds": 1, "more": [2]}) == {"seconds": 1.0, "more": [2]}
     with pytest.raises(ValueError, match=r"^it\.seconds is missing$"):
         decode(Open, {"note": "a"}, "it")

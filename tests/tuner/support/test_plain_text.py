@@ -63,7 +63,7 @@ def test_a_cut_keeps_head_and_tail_and_says_how_much_is_missing_and_where_it_is(
     cut = plain("A" * 1000 + "B" * 98_000 + "C" * 1000, 300, "output.log")
     assert len(cut) == 300
     assert re.fullmatch(r"A+ \[\.\.\. 99,700 characters left out; all of it is in output\.log \.\.\.\] C+", cut), cut
-    assert cut.count("C") > cut.count("A") > 60, "errors are told at the end"
+    assert cut.count("C") > cut.count("A") > 60, "errors stand at the end"
 
 
 def test_one_line_is_the_first_that_says_something():
@@ -75,7 +75,7 @@ class Silent(Exception):  # noqa: N818
         raise KeyboardInterrupt
 
 
-def test_errors_that_cannot_be_told_are_told_nevertheless():
+def test_errors_without_a_readable_text_are_described_nevertheless():
     assert describe_error(Silent()) == "Silent: (its own text cannot be had)"
     assert describe_error(KeyError()) == "KeyError"
     with pytest.raises(Silent) as caught:

@@ -1,4 +1,4 @@
-"""The commit of a folder, asked of Git in repositories of one's own and of strangers."""
+"""The commit of a folder, asked of Git in repositories of the user and of strangers."""
 
 import os
 import subprocess

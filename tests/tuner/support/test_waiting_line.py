@@ -1,4 +1,4 @@
-"""What a command does is said in the terminal before it has anything to show."""
+"""The work of a command is named in the terminal before it has anything to show."""
 
 import io
 import sys

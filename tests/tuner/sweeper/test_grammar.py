@@ -54,7 +54,7 @@ def test_a_sweep_becomes_a_distribution(sweep: str, expected: BaseDistribution) 
 
 
 @pytest.mark.parametrize(
-    ("params", "arguments", "told"),
+    ("params", "arguments", "words"),
     [
         (
             {},
@@ -71,11 +71,11 @@ def test_a_sweep_becomes_a_distribution(sweep: str, expected: BaseDistribution) 
     ],
 )
 def test_a_choice_that_a_later_override_takes_away_is_named(
-    params: dict[str, str], arguments: list[str], told: str
+    params: dict[str, str], arguments: list[str], words: str
 ) -> None:
     with pytest.raises(UserError) as refusal:
         parse_sweep(params, arguments)
-    assert str(refusal.value).startswith(f"nothing is searched: {told}")
+    assert str(refusal.value).startswith(f"nothing is searched: {words}")
     assert "give hydra/sweeper" not in str(refusal.value)
     assert parse_sweep(params, [*arguments, "z=1,2"]).space.paths == ("z",), "fixing what others search is a right"
 

@@ -1,4 +1,4 @@
-"""What a sweep answers for: configurations of its jobs and code of the application; which study goes on by that."""
+"""Identity of a sweep: configurations of its jobs and code of the application; which study goes on by that."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""What a sweep is the same by besides configuration and code: the files that its jobs read."""
+"""Identity of a sweep besides configuration and code: the files that its jobs read."""
 
 import importlib
 import os

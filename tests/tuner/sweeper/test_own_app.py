@@ -15,7 +15,7 @@ SWEEP = ("train", "-m", "hydra/sweeper=optuna")
 SEARCH = ("optimizer.learning_rate=tag(log,interval(1e-5,1e-2))", "hydra.sweeper.direction=maximize")
 
 
-def test_training_runs_are_jobs_and_their_scores_are_told(tuner: CommandLine) -> None:
+def test_training_runs_are_jobs_and_their_scores_are_recorded(tuner: CommandLine) -> None:
     """In this process; jobs in processes of their own are in test_plain_app.py."""
     small = [word for word in (*SMALL, *SMALL_AGENTS["dqn"][1:]) if not word.startswith("network")]
     search = (*SEARCH, "agent=choice(dqn,double_dqn)", "network.hidden_sizes=choice([8],[4,6])")

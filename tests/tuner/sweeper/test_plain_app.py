@@ -83,7 +83,7 @@ class App:
 
 @contextmanager
 def _main_program(folder: Path, *argv: str) -> Iterator[None]:
-    """What a program registers and imports is gone behind it; files that are composed are read anew."""
+    """Names that a program registers and imports are gone behind it; files that are composed are read anew."""
     root, store, known = logging.getLogger(), ConfigStore.instance(), set(sys.modules)
     handlers, level = list(root.handlers), root.level
     state = Singleton.get_state()  # a job may put other objects in their places
@@ -152,7 +152,7 @@ def test_bad_ends_are_recorded_and_the_sweep_goes_on(swept: App) -> None:
     ended = study.trials[5].datetime_complete
     others = [trial for trial in study.trials if trial.number != 5 and trial.value is not None]
     told = [trial.value for trial in others if trial.datetime_complete and ended and trial.datetime_complete <= ended]
-    assert study.trials[5].value in told, "a diverged job is told with the worst value seen"
+    assert study.trials[5].value in told, "a diverged job has the worst value seen"
     told = (swept.sweep_folder / "job_3" / "output.log").read_text()
     assert re.search(rf'File "{swept.folder}/app.py", line \d+, in main\n +raise ValueError\("it is three"\)', told)
 

@@ -102,7 +102,7 @@ def test_steps_are_whole_numbers_or_fractions(tmp_path: Path, steps: tuple[float
 
 
 @pytest.mark.parametrize("kind", [optuna.samplers.GridSampler, optuna.samplers.BruteForceSampler])
-def test_every_combination_is_run_once_and_all_its_values_are_told(tmp_path: Path, kind: type) -> None:
+def test_every_combination_is_run_once_and_all_its_values_are_recorded(tmp_path: Path, kind: type) -> None:
     space = parse_sweep({}, ["m=choice(a,b)", "x=range(3)"])
     sweep = StudyDefinition("s", {}, space.space, StudySettings(num_trials=50), probe=None)
     sampler = SweepSampler(kind, space.grid(), num_objectives=2)

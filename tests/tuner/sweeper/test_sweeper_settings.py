@@ -1,4 +1,4 @@
-"""What a node hydra.sweeper means."""
+"""Meaning of a node hydra.sweeper."""
 
 from typing import Any
 

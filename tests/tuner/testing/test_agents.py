@@ -18,7 +18,7 @@ class TestSynthetic(AgentContract):
 
 
 class Forgetful(AgentContract):
-    """What it learns from depends on how often it was called."""
+    """Learns from samples that depend on how often it was called."""
 
     calls = 0
 

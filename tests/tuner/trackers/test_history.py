@@ -8,7 +8,7 @@ from tuner.trackers.history import HistoryRow, HistoryTracker, read_history
 
 
 class Clock:
-    """Seconds that pass only when told."""
+    """Seconds that pass only when a test moves them."""
 
     def __init__(self) -> None:
         self.now = 1000.0

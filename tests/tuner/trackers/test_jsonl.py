@@ -114,20 +114,20 @@ def test_a_tracker_that_raises_ends_neither_the_run_nor_the_others(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken:
-        num_told = 0
+        num_calls = 0
 
         def start_run(self, info: RunInfo) -> "Broken":
             return self
 
         def log(self, step: int, metrics: object) -> None:
-            self.num_told += 1
+            self.num_calls += 1
             raise RuntimeError("the server is gone")
 
         def finish(self, exit_code: int = 0, summary: object = None) -> None:
-            raise AssertionError("it is told no more")
+            raise AssertionError("it is disabled")
 
         def close(self, timeout_s: float = 10.0) -> None:
-            raise AssertionError("it is told no more")
+            raise AssertionError("it is disabled")
 
     broken = Broken()
     group = TrackerGroup([broken, JsonlTracker()])
@@ -140,7 +140,7 @@ def test_a_tracker_that_raises_ends_neither_the_run_nor_the_others(
     third = group.start_run(start(tmp_path / "c"))
     third.log(1, {"x": 1.0})
     third.finish()
-    assert broken.num_told == 1
+    assert broken.num_calls == 1
     assert [list(read_metrics(tmp_path / name)) for name in "ab"] == [[(1, {"x": 1.0}), (2, {"x": 2.0})]] * 2
     assert list(read_metrics(tmp_path / "c")) == [(1, {"x": 1.0})]
     (record,) = caplog.records

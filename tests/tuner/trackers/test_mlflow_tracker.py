@@ -45,7 +45,7 @@ class TestContract(TrackerContract):
         return found
 
 
-def test_a_run_has_its_settings_and_what_it_came_to(tmp_path: Path) -> None:
+def test_a_run_has_its_settings_and_its_final_values(tmp_path: Path) -> None:
     tracker = MlflowTracker(experiment="mine")
     config = {"agent": {"gamma": 0.99, "clip": None, "sizes": [8, 8]}, "seed": 3}
     run = tracker.start_run(RunInfo("screen/7", "study", config, tmp_path, ("paper",), "screen"))

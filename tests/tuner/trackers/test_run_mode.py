@@ -47,12 +47,12 @@ def test_what_cannot_be_meant_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.fixture
-def nothing_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (CACHE_VARIABLE, "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, "")  # is put back afterwards
 
 
-@pytest.mark.usefixtures("nothing_told")
+@pytest.mark.usefixtures("no_variables")
 def test_a_home_that_can_be_written_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     have_a_cache()
@@ -60,9 +60,9 @@ def test_a_home_that_can_be_written_is_used(tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / ".cache" / "wandb" / "logs").is_dir()
 
 
-@pytest.mark.usefixtures("nothing_told")
+@pytest.mark.usefixtures("no_variables")
 @pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME"])
-def test_elsewhere_it_is_a_temporary_folder_of_ones_own(
+def test_elsewhere_it_is_a_private_temporary_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     (tmp_path / "file").touch()  # in which nobody can make a folder, not even root

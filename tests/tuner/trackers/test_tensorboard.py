@@ -1,4 +1,4 @@
-"""What TensorBoard finds, read back by its own reader."""
+"""Logs of TensorBoard, read back by its own reader."""
 
 import importlib.util
 import json

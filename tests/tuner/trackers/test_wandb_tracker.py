@@ -36,7 +36,7 @@ def info(folder: Path, name: str = "screen/0", **changes: Any) -> RunInfo:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What we say; wandb's own messages go to its debug.log and nowhere else."""
+    """Our own warnings; wandb's messages go to its debug.log and nowhere else."""
     return [record.message for record in caplog.records if record.name.startswith("tuner")]
 
 

@@ -16,7 +16,7 @@ def test_a_helper_is_given_up_after_looks_at_which_it_did_nothing() -> None:
     assert [patience.is_over("starved", 1.0, is_waiting) for is_waiting in waits] == [False] * 7 + [True]
 
 
-def test_what_would_run_is_told_from_what_waits_for_others() -> None:
+def test_a_process_that_could_run_is_distinguished_from_one_that_waits_for_others() -> None:
     script = "import sys; print(flush=True)\nif sys.argv[1] == 'busy':\n while True: pass\nsys.stdin.read()"
     for kind, waits in (("busy", True), ("idle", False)):
         command = [sys.executable, "-c", script, kind]

@@ -1,4 +1,4 @@
-"""What an entry function can rely on, without a process around it."""
+"""Guarantees for an entry function, without a process around it."""
 
 import signal
 import socket
@@ -28,7 +28,7 @@ class Controller:
         self.socket.sendall(encode_verdict(verdict))
 
     def heard(self):
-        """What was said so far."""
+        """Messages so far."""
         received = b""
         try:
             while data := self.socket.recv(65536, socket.MSG_DONTWAIT):
@@ -141,7 +141,7 @@ def test_stop_that_nobody_asked_for_is_found_between_reports(controller):
 
 
 def test_signal_ends_the_wait_for_a_verdict(controller):
-    """What SIGTERM does in a child: no verdict ever comes, and yet `report` returns."""
+    """The effect of SIGTERM in a child: no verdict ever comes, and yet `report` returns."""
     before = signal.signal(signal.SIGALRM, lambda *_: controller.line.end("stopped by SIGTERM"))
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
@@ -185,7 +185,7 @@ def test_there_is_no_trial_outside_a_trial():
     assert current_trial() is None
 
 
-def test_a_process_that_the_trial_has_forked_reports_nothing_and_is_told_why(controller):
+def test_a_process_that_the_trial_has_forked_reports_nothing_and_gets_the_reason(controller):
     controller.line.detach()  # as it does at its fork
     with pytest.raises(TrialInterrupted, match="report only from the process that was started: this is one"):
         controller.context.report(0.5, 1.0)

@@ -22,7 +22,7 @@ class Talk:
         self.dialogue = Dialogue(selector, b"launch\n")
         self.child = self.dialogue.child_end
 
-    def hear(self, *messages: Message | bytes, now: float = 1.0) -> list[Message]:
+    def exchange(self, *messages: Message | bytes, now: float = 1.0) -> list[Message]:
         for message in messages:
             self.child.sendall(message if isinstance(message, bytes) else encode(message))
         for ready, mask in self.selector.select(0.0):
@@ -45,9 +45,9 @@ def talk(selector: selectors.BaseSelector) -> Iterator[Talk]:
 
 
 def test_after_a_report_the_parent_has_to_speak(talk: Talk) -> None:
-    assert talk.hear(Started(17), Alive(0.5)) == [Started(17), Alive(0.5)]
+    assert talk.exchange(Started(17), Alive(0.5)) == [Started(17), Alive(0.5)]
     assert (talk.dialogue.turn, talk.dialogue.pid) == (Turn.CHILD, 17)
-    assert talk.hear(Report(0.5, 2.0)) == [Report(0.5, 2.0)]
+    assert talk.exchange(Report(0.5, 2.0)) == [Report(0.5, 2.0)]
     assert talk.dialogue.turn is Turn.PARENT
     talk.dialogue.answer("prune")
     assert talk.dialogue.turn is Turn.CHILD
@@ -56,34 +56,34 @@ def test_after_a_report_the_parent_has_to_speak(talk: Talk) -> None:
 
 
 def test_a_second_report_before_the_verdict_ends_the_talk(talk: Talk) -> None:
-    assert talk.hear(Report(0.5, 2.0), Report(0.6, 2.0)) == [Report(0.5, 2.0)]
+    assert talk.exchange(Report(0.5, 2.0), Report(0.6, 2.0)) == [Report(0.5, 2.0)]
     assert talk.dialogue.turn is Turn.NOBODY
     assert talk.dialogue.complaint == "a report at 0.6 before the verdict on its last one"
-    assert talk.hear(Alive(1.0)) == []
+    assert talk.exchange(Alive(1.0)) == []
 
 
 def test_something_unreadable_ends_the_talk(talk: Talk) -> None:
-    assert talk.hear(Alive(0.1), b"{}\n") == []
+    assert talk.exchange(Alive(0.1), b"{}\n") == []
     assert talk.dialogue.turn is Turn.NOBODY
     assert talk.dialogue.complaint
 
 
 def test_a_refusal_is_kept(talk: Talk) -> None:
-    assert talk.hear(Refused("busy")) == []
+    assert talk.exchange(Refused("busy")) == []
     assert (talk.dialogue.refusal, talk.dialogue.turn) == ("busy", Turn.CHILD)
 
 
 def test_waiting_for_a_verdict_is_no_silence(talk: Talk) -> None:
-    talk.hear(Alive(0.1), now=10.0)
+    talk.exchange(Alive(0.1), now=10.0)
     assert not talk.dialogue.is_silent(12.0, 2.0)
     assert talk.dialogue.is_silent(12.1, 2.0)
     assert not talk.dialogue.is_silent(1e9, None)
-    talk.hear(Report(0.5, 2.0), now=20.0)
+    talk.exchange(Report(0.5, 2.0), now=20.0)
     assert not talk.dialogue.is_silent(1e9, 2.0)
 
 
 class Telling:
-    """A launcher that starts nothing: what becomes of the children is told by the test."""
+    """A launcher that starts nothing: the test decides what becomes of the children."""
 
     def __init__(self) -> None:
         self.children: list[Child] = []
@@ -187,7 +187,7 @@ def test_where_nothing_else_tells_the_end_of_the_line_is_the_end_of_the_child(
     turn(selector)
     assert process.advance(11.0) == [Report(1.0, 5.0)]
     assert (process.group, process.result) == (None, None), "it is dead, and its exit code awaited"
-    process.answer("continue")  # whoever is told of the report need not know
+    process.answer("continue")  # the receiver of the report need not know that
     child.exit_code = 3
     assert process.advance(12.0) == []
     assert process.result is not None

@@ -166,7 +166,7 @@ def test_lock_is_exclusive_and_seen_from_outside(folder):
 
 
 def test_a_look_from_outside_does_not_keep_the_owner_out(folder):
-    """`is_locked` holds the lock for an instant: whoever wants it waits that long."""
+    """`is_locked` holds the lock for an instant: another process that wants it waits that long."""
     looking = threading.Event()
 
     def look():
@@ -183,7 +183,7 @@ def test_a_look_from_outside_does_not_keep_the_owner_out(folder):
     onlooker.join()
 
 
-def test_living_process_is_told_from_one_with_the_same_number(folder, sleeper):
+def test_living_process_is_distinguished_from_one_with_the_same_number(folder, sleeper):
     started = system.start_time(sleeper.pid)
     note_process(folder, sleeper.pid, started)
     assert read_trial(folder).pid == sleeper.pid

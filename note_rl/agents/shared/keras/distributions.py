@@ -1,4 +1,4 @@
-"""What a stochastic policy does in each state of a batch, in Keras: how likely actions are, how policies differ."""
+"""Distributions of actions in each state of a batch, in Keras: log-probabilities, entropy and KL divergence."""
 
 import math
 from abc import ABC, abstractmethod
@@ -11,7 +11,7 @@ _LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 class Distribution(ABC):
-    """What is done in each of B states."""
+    """Distribution of the action in each of B states."""
 
     @abstractmethod
     def log_prob(self, a: tf.Tensor) -> tf.Tensor:

@@ -57,7 +57,7 @@ class EncodedNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types
 
 
 def _numbers(plan: EncoderPlan, x: tf.Tensor) -> tf.Tensor:
-    """What was under one key, [B, *shape]; bytes as 0 to 1."""
+    """The numbers under one key, [B, *shape]; bytes as 0 to 1."""
     part = plan.part
     numbers = tf.reshape(as_numbers(x[:, part.first : part.end]), (-1, *part.shape))
     return numbers / 255.0 if part.is_image and x.dtype != tf.uint8 else numbers

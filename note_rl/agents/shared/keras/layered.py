@@ -42,12 +42,12 @@ class LayeredNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types
         return self.head(self.features(x))
 
     def features(self, x: tf.Tensor) -> tf.Tensor:
-        """What the trunk makes of observations, [B, ...]."""
+        """The trunk's output for observations, [B, ...]."""
         x = as_numbers(x if len(x.shape) > len(self.plan.input_shape) else x[..., None])
         return self.trunk(tf.transpose(x, (0, 2, 3, 1)) if self.plan.turns_images else x)
 
     def last_hidden(self, features: tf.Tensor) -> tf.Tensor:
-        """What the output layer sees, [B, F], given what the trunk has made of observations."""
+        """The output layer's input, [B, F], from the trunk's output."""
         for layer in self.head.layers[:-1]:
             features = layer(features)
         return features

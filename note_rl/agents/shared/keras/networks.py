@@ -31,7 +31,7 @@ def small_uniform(num_inputs: int) -> dict[str, keras.initializers.Initializer]:
 
 
 def as_numbers(x: tf.Tensor) -> tf.Tensor:
-    """What networks take: bytes of images as 0 to 1, whole numbers as they are, all in single precision."""
+    """The input of a network in single precision: bytes of images as 0 to 1, whole numbers as they are."""
     return tf.cast(x, tf.float32) / 255.0 if x.dtype == tf.uint8 else tf.cast(x, tf.float32)
 
 
@@ -80,14 +80,14 @@ class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
         return super().call(as_numbers(inputs), training=training, mask=mask)
 
     def features(self, x: tf.Tensor) -> tf.Tensor:
-        """What the hidden layers make of observations, [B, F]."""
+        """Activations of the last hidden layer for observations, [B, F]."""
         x = as_numbers(x)
         for layer in self.layers[:-1]:
             x = layer(x)
         return x
 
     def last_hidden(self, features: tf.Tensor) -> tf.Tensor:
-        """What the output layer sees, [B, F]."""
+        """The output layer's input, [B, F]."""
         return features
 
     @property

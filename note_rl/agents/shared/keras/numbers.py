@@ -159,7 +159,7 @@ class WithFeatures(keras.Model):  # type: ignore[misc]  # Keras ships no types
         return self.head(self.features(x))
 
     def features(self, x: tf.Tensor) -> tf.Tensor:
-        """What the means are made of, which a value may be made of as well."""
+        """Features from which the means are computed, and from which a value may be computed as well."""
         return self.means.features(x)
 
     def head(self, features: tf.Tensor) -> tf.Tensor:

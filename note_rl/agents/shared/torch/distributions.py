@@ -1,4 +1,4 @@
-"""What a stochastic policy does in each state of a batch, in PyTorch: how likely actions are, how policies differ."""
+"""Distributions of actions in each state of a batch, in PyTorch: log-probabilities, entropy and KL divergence."""
 
 import math
 from abc import ABC, abstractmethod
@@ -13,7 +13,7 @@ _LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 class Distribution(ABC):
-    """What is done in each of B states."""
+    """Distribution of the action in each of B states."""
 
     @abstractmethod
     def log_prob(self, a: Tensor) -> Tensor:

@@ -55,7 +55,7 @@ class EncodedNetwork(nn.Module):
 
 
 def _numbers(plan: EncoderPlan, x: Tensor) -> Tensor:
-    """What was under one key, [B, *shape]; bytes as 0 to 1."""
+    """The numbers under one key, [B, *shape]; bytes as 0 to 1."""
     part = plan.part
     numbers = as_numbers(x[:, part.first : part.end]).reshape(-1, *part.shape)
     return numbers / 255.0 if part.is_image and x.dtype != torch.uint8 else numbers

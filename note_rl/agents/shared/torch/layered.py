@@ -42,12 +42,12 @@ class LayeredNetwork(nn.Module):
         return cast(Tensor, self.head(self.features(x)))
 
     def features(self, x: Tensor) -> Tensor:
-        """What the trunk makes of observations, [B, ...]."""
+        """The trunk's output for observations, [B, ...]."""
         x = as_numbers(x if x.ndim > len(self.plan.input_shape) else x[..., None])
         return cast(Tensor, self.trunk(x.permute(0, 3, 1, 2) if x.ndim == 4 and not self.plan.turns_images else x))
 
     def last_hidden(self, features: Tensor) -> Tensor:
-        """What the output layer sees, [B, F], given what the trunk has made of observations."""
+        """The output layer's input, [B, F], from the trunk's output."""
         return cast(Tensor, self.head[:-1](features))
 
     @property

@@ -46,7 +46,7 @@ def as_dense_layers(weights: Sequence[tuple[Tensor, Tensor]], activations: Seque
 
 
 def as_numbers(x: Tensor) -> Tensor:
-    """What networks take: bytes of images as 0 to 1, whole numbers as they are, all in single precision."""
+    """The input of a network in single precision: bytes of images as 0 to 1, whole numbers as they are."""
     return x.float() / 255.0 if x.dtype == torch.uint8 else x.float()
 
 
@@ -95,14 +95,14 @@ class MLP(nn.Module):
         return cast(Tensor, self.linears[-1](self.features(x)))
 
     def features(self, x: Tensor) -> Tensor:
-        """What the hidden layers make of observations, [B, F]."""
+        """Activations of the last hidden layer for observations, [B, F]."""
         x = as_numbers(x).flatten(1)
         for linear in self.linears[:-1]:
             x = self.act(linear(x))
         return x
 
     def last_hidden(self, features: Tensor) -> Tensor:
-        """What the output layer sees, [B, F]."""
+        """The output layer's input, [B, F]."""
         return features
 
     @property

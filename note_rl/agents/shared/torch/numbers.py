@@ -152,7 +152,7 @@ class WithFeatures(nn.Module):
         return self.head(self.features(x))
 
     def features(self, x: Tensor) -> Tensor:
-        """What the means are made of, which a value may be made of as well."""
+        """Features from which the means are computed, and from which a value may be computed as well."""
         features: Tensor = self.means.features(x)
         return features
 

@@ -34,7 +34,7 @@ class Example:
 
     @property
     def values(self) -> list[Tensor]:
-        """What a recording takes: the columns and the hyperparameters."""
+        """The inputs of a recording: the columns and the hyperparameters."""
         return [*self.batch.values(), *self.scalars]
 
     def copied(self) -> "Example":

@@ -1,4 +1,4 @@
-"""What is compared of a value that a loss reads: it is equal as long as the loss would be recorded in the same way."""
+"""The form of a value that a loss reads: it is equal as long as the loss would be recorded in the same way."""
 
 import dataclasses
 import functools

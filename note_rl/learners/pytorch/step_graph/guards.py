@@ -1,4 +1,4 @@
-"""What a recording depends on besides the contents of tensors, and whose losses depend on nothing else."""
+"""Everything that a recording depends on besides the contents of tensors, and which agents may be recorded."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ _LOOKED_AT = (*PLAIN, Tensor, nn.Module)
 
 
 class _Read:
-    """What a loss has read.
+    """A value that a loss has read.
 
     Args:
         place: Where.

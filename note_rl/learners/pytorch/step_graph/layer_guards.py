@@ -21,7 +21,7 @@ _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backw
 
 
 class Layers:
-    """What the layers of networks do, as it is now.
+    """The behaviour of the layers of networks, as it is now.
 
     Their classes, numbers, words, functions and hooks, whether they train, which layers and tensors they hold; of
     tensors everything but what is in them.

@@ -1,4 +1,4 @@
-"""What a loss reads besides its arguments, noted while it is called once eagerly.
+"""Values that a loss reads besides its arguments, noted while it is called once eagerly.
 
 Attributes of the agent and of layers of its own are seen when they are looked up; globals, and variables of functions
 around a function, are read from the code of whatever is called that is neither of torch nor of this project.
@@ -56,7 +56,7 @@ class Lookup:
 
     @property
     def value(self) -> Any:
-        """What is there now."""
+        """The current value there."""
         if isinstance(self.owner, CellType):
             try:
                 return self.owner.cell_contents

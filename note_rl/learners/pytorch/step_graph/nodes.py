@@ -1,4 +1,4 @@
-"""What single calls of a recorded graph are, by the schemas that torch gives its kernels."""
+"""Properties of single calls of a recorded graph, by the schemas that torch gives its kernels."""
 
 import torch
 from torch import Tensor, fx

@@ -14,7 +14,7 @@ SETTINGS: Final = (
     *(mha.get_fastpath_enabled, cuda.flash_sdp_enabled, cuda.mem_efficient_sdp_enabled),
     *(cuda.math_sdp_enabled, cuda.cudnn_sdp_enabled),
 )
-"""What gives a setting that only a loss that asks for it depends on; compared where a loss names one of these."""
+"""Functions that give settings on which only losses that name one of these depend; compared for such a loss."""
 
 
 def types_of_numbers() -> tuple[Any, ...]:

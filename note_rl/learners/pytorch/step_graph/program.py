@@ -17,7 +17,7 @@ from note_rl.learners.step_way import StepWay, Way
 
 @dataclass(frozen=True)
 class Includes:
-    """What a program does besides losses and gradients, which are clipped where that is asked for.
+    """Work of a program besides losses and gradients, which are clipped where that is asked for.
 
     Attributes:
         optimizers: Whose steps it takes, and what these change.
@@ -34,7 +34,7 @@ class Includes:
 
     @property
     def slots(self) -> list[Tensor]:
-        """What the optimizers change."""
+        """The tensors that the optimizers change."""
         kept = [slots for _, slots in self.optimizers]
         return [one for own in kept for one in (*own.parameters, *own.first, *own.second, *own.counters)]
 

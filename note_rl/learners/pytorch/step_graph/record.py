@@ -32,7 +32,7 @@ _SAME_VALUE = {aten.detach.default, aten.alias.default}
 
 @dataclass(frozen=True)
 class Recording:
-    """What a function did, as kernel calls.
+    """The kernel calls of a function.
 
     Attributes:
         module: Its placeholders are the captured tensors, then the inputs; it returns a flat list.

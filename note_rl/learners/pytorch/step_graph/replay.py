@@ -25,7 +25,7 @@ _IN_PLACE = {aten.relu.default: torch.relu_, aten.tanh.default: torch.tanh_}
 _OTHER_ARGUMENTS = (TypeError, ValueError, RuntimeError)
 
 Values = dict[fx.Node, Any]
-"""What every node gave for one example."""
+"""Result of every node for one example."""
 
 
 def replay(recording: Recording, inputs: Sequence[Tensor], matmul: str = MKL) -> Callable[..., list[Tensor]]:

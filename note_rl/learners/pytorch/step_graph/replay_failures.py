@@ -10,7 +10,7 @@ from note_rl.learners.pytorch.step_graph.record import Recording
 from note_rl.learners.pytorch.tensors import random_state, set_random_state
 
 FAILURES = (RuntimeError, LookupError, TypeError, ValueError)
-"""What kernels raise, and their bindings."""
+"""Errors that kernels and their bindings raise."""
 
 
 class StepError(RuntimeError):
@@ -26,12 +26,12 @@ class StepError(RuntimeError):
 
 
 def in_short(error: Exception) -> str:
-    """What an error says, on one line."""
+    """The text of an error, on one line."""
     return textwrap.shorten(str(error), 200, placeholder="...") or type(error).__name__
 
 
 class Beginning:
-    """What a recorded step may change, as it is now.
+    """Everything that a recorded step may change, as it is now.
 
     Args:
         recording: Of the step.

@@ -132,7 +132,7 @@ def test_agents_of_numbers_and_policies_of_one_choice_refuse_several(framework):
 
 
 @ONCE
-def test_an_agent_of_ones_own_cannot_explore_several_choices_as_one(framework):
+def test_a_custom_agent_cannot_explore_several_choices_as_one(framework):
     class Own(framework.base()):
         def __init__(self):
             super().__init__()

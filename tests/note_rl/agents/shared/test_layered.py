@@ -138,7 +138,7 @@ LISTED = [
 ]
 
 
-def test_weights_begin_as_told(framework: Any) -> None:
+def test_weights_begin_as_the_initializer_says(framework: Any) -> None:
     seed_everything(0)
     network = maker(framework, LISTED, head={"initializer": "orthogonal", "gain": 0.1})((8, 8, 1), 5)
     first, he, glorot, uniform, output = kernels(framework, network)

@@ -1,4 +1,4 @@
-"""What a worker does with its environments."""
+"""A worker and its environments."""
 
 import os
 from contextlib import nullcontext

@@ -20,7 +20,7 @@ from tests.note_rl.collect.workers.pool_agents import AHEAD, TURNS, agent, worke
 
 
 def actions(made):
-    """What was done in each phase: [T, E] of updates that the agent had seen."""
+    """Actions of each phase: [T, E] of updates that the agent had seen."""
     return [sample.action[0].reshape(-1) for sample in made.learner.seen]
 
 
@@ -149,7 +149,7 @@ def test_whether_workers_run_ahead_changes_nothing_about_their_episodes():
     assert [phase.tolist() for phase in actions(made)] == [[0] * 12, [1] * 12, [2] * 12, [2] * 12]
 
 
-def test_the_traceback_of_a_worker_is_told():
+def test_the_traceback_of_a_worker_is_reported():
     made = agent(AHEAD, env=lambda: Watched(fails_at=2.0), rollout=3)
     with pytest.raises(WorkerError, match=r"ZeroDivisionError: the bridge has collapsed\n(.|\n)*counting.py.*in step"):
         made.train(total_steps=1000)

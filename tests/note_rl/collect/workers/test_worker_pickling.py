@@ -1,4 +1,4 @@
-"""What cannot go to worker processes is named."""
+"""Parts that cannot go to worker processes are named."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Who of a cluster is lost, and how errors name it."""
+"""Lost processes of a cluster, and how errors name them."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""What is scheduled on workers of a ParameterServerStrategy, by a coordinator that does it here and at once."""
+"""Updates on workers of a ParameterServerStrategy, by a coordinator that does them here and at once."""
 
 from contextlib import nullcontext
 

@@ -7,5 +7,5 @@ from note_rl import errors
 
 @pytest.fixture
 def said_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is said once in a process is said again."""
+    """Messages that come once in a process come again."""
     monkeypatch.setattr(errors, "_said", set())

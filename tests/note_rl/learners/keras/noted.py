@@ -1,4 +1,4 @@
-"""What a learner notes of a loss while it is traced, without TensorFlow's part, which takes a second: it is called."""
+"""Notes of a learner on a loss while it is traced, without TensorFlow's part, which takes a second: it is called."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from tests.note_rl.samples import sample
 
 
 def noted(agent: Any) -> Constants:
-    """What a trace of the agent's loss takes for constant (NotTraceableError: it may not be traced)."""
+    """The constants of a trace of the agent's loss (NotTraceableError: it may not be traced)."""
     batch = sample(1, 4)
     columns = [getattr(batch, name)[0] for name in ("obs", "action", "next_obs", "reward", "terminated")]
     parameters = [parameter for group in parameter_groups(agent.param) for parameter in group]

@@ -1,4 +1,4 @@
-"""What changes after a Keras agent was traced: traced steps are those that are taken as they are written."""
+"""Changes after a Keras agent was traced: traced steps are those that are taken as they are written."""
 
 from functools import cache
 

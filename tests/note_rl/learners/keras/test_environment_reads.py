@@ -1,4 +1,4 @@
-"""What a traced loss reads of environments and spaces is followed; what it draws or changes there is not traced."""
+"""Reads of environments and spaces by a traced loss are followed; a loss that draws or changes there is not traced."""
 
 import gymnasium
 import keras

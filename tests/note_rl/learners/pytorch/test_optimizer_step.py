@@ -48,7 +48,7 @@ def test_parameters_without_a_gradient_stay():
     assert all(parameter.grad is None for parameter in params)
 
 
-def test_who_listens_to_an_optimizer_hears_every_step():
+def test_a_hook_of_an_optimizer_is_called_at_every_step():
     params, heard = parameters(), []
     optimizer = torch.optim.Adam(params, 0.1)
     assert is_plain_adam(optimizer, params)

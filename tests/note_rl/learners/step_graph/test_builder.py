@@ -80,7 +80,7 @@ def test_other_steps_are_compiled_in_parts(programs, make):
 
 
 class CountsTargets(RL_pytorch):
-    """What update_param() does besides is not known to anybody."""
+    """Has an update_param() with side effects that nobody can know from outside."""
 
     on_policy = False
 

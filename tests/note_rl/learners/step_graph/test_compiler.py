@@ -56,7 +56,7 @@ def passing(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def said():
-    """What inductor's logger has let through."""
+    """Records that inductor's logger has let through."""
     records, handler, logger = [], logging.Handler(), logging.getLogger(INDUCTOR_LOGGER)
     handler.emit = records.append
     logger.addHandler(handler)

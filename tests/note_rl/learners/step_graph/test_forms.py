@@ -1,4 +1,4 @@
-"""What is compared of a value: equal as long as a loss that reads it would be recorded in the same way."""
+"""The form of a value: equal as long as a loss that reads it would be recorded in the same way."""
 
 import functools
 import types

@@ -1,4 +1,4 @@
-"""What an agent consists of is compared before each update block, and recorded anew where it has changed."""
+"""The parts of an agent are compared before each update block, and recorded anew where they have changed."""
 
 import functools
 

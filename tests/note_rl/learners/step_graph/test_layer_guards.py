@@ -1,4 +1,4 @@
-"""What changes inside layers after a step was recorded is followed, to the last bit."""
+"""Changes inside layers after a step was recorded are followed, to the last bit."""
 
 import logging
 from functools import cache

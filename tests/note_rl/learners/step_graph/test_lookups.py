@@ -1,4 +1,4 @@
-"""What a loss reads besides tensors is followed, to the last bit."""
+"""Values that a loss reads besides tensors are followed, to the last bit."""
 
 import enum
 import functools

@@ -1,4 +1,4 @@
-"""What single kernel calls read, write and draw, by their schemas."""
+"""Reads, writes and draws of single kernel calls, by their schemas."""
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx

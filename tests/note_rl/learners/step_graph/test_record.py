@@ -1,4 +1,4 @@
-"""What a function does, written down as kernel calls that anybody can read."""
+"""Recordings of a function: kernel calls that anybody can read."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What replay and rollouts have in common: the learned reward and normalisation."""
+"""Rules for both replay and rollouts: the learned reward and normalisation."""
 
 import numpy as np
 import pytest

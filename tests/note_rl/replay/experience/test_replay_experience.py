@@ -83,7 +83,7 @@ def test_episodes_that_end_together_have_their_gradient_steps_each():
     assert sum(block.num_gradient_steps for block in experience.update_blocks(Clock(num_env_steps=6))) == 8
 
 
-def test_targets_are_updated_every_so_many_gradient_steps_across_phases():
+def test_targets_are_updated_at_an_interval_of_gradient_steps_across_phases():
     experience = replay(batch_size=1, gradient_steps=5, target_update_interval=4)
     experience.store(steps(0, 1))
     synced = []
@@ -93,7 +93,7 @@ def test_targets_are_updated_every_so_many_gradient_steps_across_phases():
     assert [number + 1 for number, sync in enumerate(synced) if sync] == [4, 8, 12]
 
 
-def test_targets_are_updated_every_so_many_environment_steps_between_phases():
+def test_targets_are_updated_at_an_interval_of_environment_steps_between_phases():
     experience = replay(batch_size=1, gradient_steps=2, target_update_env_steps=10)
     flags = []
     for phase in range(1, 6):
@@ -165,7 +165,7 @@ def test_one_pass_with_priorities_has_as_many_steps():
     assert all(sample.weights is not None for sample in samples)
 
 
-def test_priorities_that_are_never_told_are_asked_for():
+def test_an_agent_that_gives_no_priorities_is_refused():
     experience = replay(batch_size=2, gradient_steps=1, priority=Priority())
     experience.store(steps(0, 4))
     (sample,) = experience.update_blocks(Clock(num_env_steps=4))
@@ -197,7 +197,7 @@ def test_a_window_keeps_the_newest(window, kept):
         assert pool(experience) == list(range(first + 6 - kept, first + 6))
 
 
-def test_clearing_drops_the_oldest_every_so_many():
+def test_clearing_drops_the_oldest_at_the_interval_of_its_window():
     experience = replay(capacity=100, batch_size=2, window=Window(clearing_freq=10, clear_size=4))
     lengths = []
     for first in range(0, 36, 6):

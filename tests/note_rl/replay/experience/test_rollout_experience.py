@@ -1,4 +1,4 @@
-"""What is learned from a rollout: minibatches, target updates, windows and priorities."""
+"""Learning from a rollout: minibatches, target updates, windows and priorities."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_the_learned_reward_of_a_rollout_goes_into_its_advantages():
     assert sample.extras["expert_obs"].shape == (1, 4, 1)
 
 
-def test_a_rollout_updates_targets_every_so_many_gradient_steps_if_told():
+def test_a_rollout_updates_targets_at_an_interval_of_gradient_steps_if_one_is_given():
     experience = rollout(num_steps=8, batch_size=2, num_epochs=2, target_update_interval=3)
     experience.store(steps(0, 8))
     (sample,) = experience.update_blocks(Clock(num_gradient_steps=1))
@@ -55,7 +55,7 @@ def test_a_rollout_of_large_observations_comes_in_several_blocks_of_the_same_min
 
 
 def kept_by_a_window(window, **settings):
-    """What each update block draws, and what it ought to: the window's highest scores at each of the points told."""
+    """The update blocks as drawn, and the scores in the end, from which the window takes the highest."""
     priority = RolloutPriority(lambda_=1.0, alpha=1.0, initial_td=1.0)
     experience = rollout(num_steps=64, batch_size=8, num_epochs=3, priority=priority, window=window, **settings)
     experience.store(steps(0, 64))

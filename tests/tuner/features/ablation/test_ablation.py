@@ -104,7 +104,7 @@ def test_two_that_only_help_together_are_not_taken_for_idle() -> None:
     assert "leave it at its default" not in said
 
 
-def test_what_is_idle_is_told_from_what_others_need() -> None:
+def test_idle_settings_are_distinguished_from_needed_ones() -> None:
     """a and b only help together; d and e do nothing; which of a and b comes first is chance."""
     score = lambda names: 20.0 * ("c" in names) + 50.0 * ({"a", "b"} <= names)  # noqa: E731
     found = walked(score, 5, AblationSettings(8, 4, until=None))
@@ -193,7 +193,7 @@ def test_no_seed_is_one_of_the_study(study_seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "complaint"),
+    ("settings", "complaint"),
     [
         ({"num_seeds": 4}, "num_seeds=4 is not possible: it must be at least 5: on fewer"),
         ({"num_race_seeds": 2}, "num_race_seeds=2 is not possible: it must be from 3 to 16"),
@@ -201,9 +201,9 @@ def test_no_seed_is_one_of_the_study(study_seed: int) -> None:
         ({"until": 0.0}, "until=0.0 is not possible: it must be above 0 and at most 1, or null"),
     ],
 )
-def test_sizes_that_measure_nothing_are_refused(told: Any, complaint: str) -> None:
+def test_sizes_that_measure_nothing_are_refused(settings: Any, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
-        AblationSettings(**told)
+        AblationSettings(**settings)
 
 
 KINDS: JsonDict = {
@@ -259,10 +259,10 @@ def test_a_share_changes_with_what_it_is_a_share_of(tmp_path: Path) -> None:
         told = {"agent.gamma": 0.999, "buffer.num_steps": num_steps, "buffer.batch_size": batch_size}
         found = between(study, Winner("trial 5", told, study.run_config(told, 0)))
         assert not found.skipped
-        assert study.run_config(found.values(found.all), 0)["buffer"] == told_buffer(told)
+        assert study.run_config(found.values(found.all), 0)["buffer"] == buffer_of(told)
         return [[(one.path, one.before, one.after) for one in block.changes] for block in found.blocks[1:]]
 
-    def told_buffer(told: JsonDict) -> JsonDict:
+    def buffer_of(told: JsonDict) -> JsonDict:
         return {path.rpartition(".")[2]: value for path, value in told.items() if path.startswith("buffer.")}
 
     both = [("buffer.batch_size", 32, 8), ("buffer.num_steps", 128, 32)]

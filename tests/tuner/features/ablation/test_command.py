@@ -30,7 +30,7 @@ NAMES = ("learning_rate", "gamma", "batch_size")
 
 
 def score(values: dict[str, object]) -> float:
-    """What a run of this configuration comes to without noise."""
+    """Score of a run of this configuration without noise."""
     default = {"learning_rate": 1e-4, "gamma": 0.9, "batch_size": 256, "num_points": 2}
     return float(Mixed()(Synthetic(**{**default, **values}).expected_curve()))  # type: ignore[arg-type]
 

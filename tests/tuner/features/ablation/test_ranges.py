@@ -224,11 +224,11 @@ def test_a_study_of_choices_has_no_ranges() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "complaint"), [({"num_checks": 0}, "from 1 to 8"), ({"ranges": ()}, "names no param")]
+    ("settings", "complaint"), [({"num_checks": 0}, "from 1 to 8"), ({"ranges": ()}, "names no param")]
 )
-def test_sizes_that_check_nothing_are_refused(told: Any, complaint: str) -> None:
+def test_sizes_that_check_nothing_are_refused(settings: Any, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
-        AblationSettings(**told)
+        AblationSettings(**settings)
 
 
 SETTINGS = AblationSettings(num_seeds=6, num_race_seeds=3, num_checks=2)

@@ -1,4 +1,4 @@
-"""What a default leaves on the table, by studies with the same agent, environment, metric and number of steps."""
+"""Gain of tuning over a default, by studies with the same agent, environment, metric and number of steps."""
 
 from dataclasses import replace
 from typing import Any

@@ -197,7 +197,7 @@ def test_only_feasible_configurations_are_chosen(tmp_path: Path) -> None:
     assert summary_from_json(summary_to_json(summary)) == summary
 
 
-def test_samplers_are_told_by_set_constraint(tmp_path: Path) -> None:
+def test_samplers_get_constraints_by_set_constraint(tmp_path: Path) -> None:
     constrained(tmp_path, "seconds<5", "final>3")
     for trial in stored(tmp_path).trials:
         seconds, final = trial.user_attrs["ending"]["seconds"], trial.value
@@ -219,7 +219,7 @@ def test_a_sampler_that_knows_constraints_keeps_to_them(tmp_path: Path, kind: An
     assert sum(feasible[20:]) > 10
 
 
-def test_failed_runs_are_told_what_they_have_shown(tmp_path: Path) -> None:
+def test_failed_runs_store_the_violations_that_they_have_shown(tmp_path: Path) -> None:
     def behave(spec: TrialSpec, attempt: int) -> Script:
         ends = {"screen/3": 0.5, "screen/4": 50.0}
         if spec.key in ends:

@@ -1,4 +1,4 @@
-"""What the verdict and the page say of where a search has looked."""
+"""Coverage of a search in the verdict and on the page."""
 
 from pathlib import Path
 

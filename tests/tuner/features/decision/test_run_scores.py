@@ -1,4 +1,4 @@
-"""What runs say of their configurations, by hand."""
+"""Scores of configurations from their runs, by hand."""
 
 from collections.abc import Sequence
 

@@ -86,7 +86,7 @@ def test_as_many_runs_as_race_and_confirmation_would_have_on_the_seeds_of_confir
     assert {one.label for one in summary.stage("test")} == {summary.winner_label, "default"}
 
 
-def test_what_could_not_be_told_apart_has_most_runs(tmp_path: Path) -> None:
+def test_configurations_that_cannot_be_distinguished_have_most_runs(tmp_path: Path) -> None:
     """All but two configurations come to nothing: these two have all runs, or all but a few."""
     good: list[float] = []
 

@@ -175,7 +175,7 @@ def test_a_controller_that_dies_again_and_again_loses_and_repeats_nothing(
 def test_dying_in_the_middle_of_any_write_loses_and_repeats_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every session may write so many records, and then it dies: also between the last part and its whole."""
+    """Every session may write a number of records, and then it dies: also between the last part and its whole."""
     writes = die_after_writes(monkeypatch)
     ended: Counter[str] = Counter()
     for session in range(100):
@@ -311,7 +311,9 @@ def test_a_good_policy_is_better_than_a_random_one(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_scores_told_before_stay_true(tmp_path: Path, environments: tuple[StudyEnvironment, ...], said: str) -> None:
+def test_environments_that_would_falsify_stored_scores_are_refused(
+    tmp_path: Path, environments: tuple[StudyEnvironment, ...], said: str
+) -> None:
     study(tmp_path, **FEW)
     with pytest.raises(UserError, match=said):
         study(tmp_path, **FEW, environments=environments)
@@ -322,7 +324,7 @@ def test_a_budget_counts_the_steps_in_all_environments(tmp_path: Path) -> None:
     assert len(study(tmp_path, max_env_steps=32_400).stage("screen")) == 4
 
 
-class Told(StudyListener):
+class Noting(StudyListener):
     def __init__(self) -> None:
         self.parts: list[tuple[str, int, str]] = []
         self.wholes: list[tuple[str, int]] = []
@@ -335,8 +337,8 @@ class Told(StudyListener):
         self.wholes.append((record.stage, record.number))
 
 
-def test_listeners_hear_of_each_part_and_once_of_the_whole(tmp_path: Path) -> None:
-    told = Told()
+def test_listeners_are_called_for_each_part_and_once_for_the_whole(tmp_path: Path) -> None:
+    told = Noting()
     summary = study(tmp_path, listener=told)
     assert Counter(told.wholes) == Counter((run.stage, run.number) for run in summary.runs)
     assert Counter(told.parts) == Counter((*run, name) for run in told.wholes for name in ("low", "high"))

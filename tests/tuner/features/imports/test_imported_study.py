@@ -31,7 +31,7 @@ THEIRS = JOURNAL
 
 
 def bring(tuner: CommandLine, *arguments: str) -> list[str]:
-    """What `tuner import study` prints, by line."""
+    """Output of `tuner import study`, by line."""
     answer = tuner("import", "study", *arguments)
     assert answer.status == 0, answer
     return answer.output.splitlines()

@@ -296,7 +296,7 @@ def test_a_line_for_what_is_not_installed_is_printed_with_the_reason(tuner: Comm
     assert "# it cannot be run as it is: agent.env.id=Unknown-v7 cannot be made" in answer.output
 
 
-def test_a_file_of_ones_own_is_read(tuner: CommandLine) -> None:
+def test_a_file_of_the_user_is_read(tuner: CommandLine) -> None:
     Path("my.yml").write_text(FILES["ppo"].replace("0.25", "0.35"))
     assert "agent.clip=0.35" in tuner("import", "zoo", "ppo/CartPole-v1", "file=my.yml").output
     for text, said in (("- a", "holds no entries"), ("a: [", "is no YAML"), ("CartPole-v1: 3", "holds no settings")):

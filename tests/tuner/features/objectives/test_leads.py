@@ -82,7 +82,7 @@ def test_a_run_is_hopeless_if_two_are_ahead_in_all_objectives_by_more_than_the_m
     assert not RungMargins(1, 0.25).is_hopeless(own, [ahead, ahead])
 
 
-def test_margins_are_told() -> None:
+def test_margins_are_described() -> None:
     rungs = (RungMargins(1, 1 / 9), RungMargins(3, 1 / 3, (2.5, math.log(1.2))))
     told = describe_margins(Objectives(Final(), (SECONDS,)), Margins(8, rungs))
     assert told.startswith(

@@ -1,4 +1,4 @@
-"""Studies of several objectives: what is run, what is told, which front comes out, what is said and refused."""
+"""Studies of several objectives: what is run, what samplers get, which front comes out, what is said and refused."""
 
 import io
 import math
@@ -109,7 +109,7 @@ def test_a_study_ends_with_a_tested_front(tmp_path: Path) -> None:
     assert summary_from_json(summary_to_json(summary)) == summary
 
 
-def test_a_run_that_failed_is_told_with_the_worst_of_each_objective(tmp_path: Path) -> None:
+def test_a_run_that_failed_has_the_worst_of_each_objective(tmp_path: Path) -> None:
     summary = run_study(tmp_path, FakeExecutor(1, timed), **SEVERAL)
     failed = summary.stage("screen")[2]
     before = summary.stage("screen")[:2]

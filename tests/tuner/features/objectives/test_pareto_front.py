@@ -1,4 +1,4 @@
-"""Who is beaten by nobody, and a few of them that lie far apart."""
+"""Configurations that no other dominates, and a few of them that lie far apart."""
 
 from tuner.features.objectives.pareto_front import front_of, spread_over_front
 

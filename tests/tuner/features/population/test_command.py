@@ -30,7 +30,7 @@ FOUR = ("study=pbt", "study.metric=final", "study.evolution.generations=4", "stu
 
 
 def replayed(tuner: CommandLine, study: Path) -> Any:
-    """What the winner's experiment file trains with, and on the seed of its test run."""
+    """The winner's test run, and the reports of its experiment file on the same seed."""
     result = package.load(study)
     run = next(one for one in result.summary.stage("test") if one.label == result.summary.winner_label)
     answer = tuner(
@@ -80,7 +80,7 @@ def _check_line(tuner: CommandLine, output: str, summary: StudySummary, agent: s
     assert tuple(read_reports(tuner.folder / "alone")) == last.curve
 
 
-def test_a_schedule_of_the_best_rate_that_falls_is_told_and_shown(tuner: CommandLine) -> None:
+def test_a_schedule_of_the_best_rate_that_falls_is_reported_and_shown(tuner: CommandLine) -> None:
     answer = tuner("tune", *DRIFTING, *FOUR)
     assert (answer.status, answer.errors) == (0, "")
     assert "score of its schedule from scratch on test seeds" in answer.output

@@ -1,4 +1,4 @@
-"""What a member begins with that goes on from another one: of a function, its last checkpoint."""
+"""Initial state of a member that goes on from another one: of a function, its last checkpoint."""
 
 from pathlib import Path
 

@@ -207,7 +207,7 @@ def test_every_generation_goes_on_from_where_it_was_paused(whole: Any) -> None:
     assert any(run.descent and run.descent.parent != run.number - 8 for run in runs if run.number >= 8), "some copied"
 
 
-def test_trackers_are_told_where_in_the_tree_a_run_stands(tmp_path: Path) -> None:
+def test_trackers_get_the_place_of_a_run_in_the_tree(tmp_path: Path) -> None:
     tracker = FakeTracker()
     listener = TrackingListener(tracker, "study", 900, tmp_path / "study")
     runs = evolved(tmp_path, listener=listener).stage("evolve")

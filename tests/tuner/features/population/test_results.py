@@ -1,4 +1,4 @@
-"""What is said of a schedule beside the best configuration without one."""
+"""Verdict on a schedule beside the best configuration without one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a study cost and whether more would pay, by hand."""
+"""Cost of a study and whether more would pay, by hand."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What readers of metrics have found, without the files that it was in."""
+"""Points that readers of metrics have found, without the files that they were in."""
 
 from tuner.runs.command.metric_files import MetricReader, Point
 

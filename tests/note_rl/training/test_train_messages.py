@@ -1,4 +1,4 @@
-"""What train() says and when: progress lines on the console, files it could not write, episodes that never begin."""
+"""Messages of train(): progress lines on the console, files that cannot be written, episodes that never begin."""
 
 import logging
 from contextlib import contextmanager
@@ -91,8 +91,8 @@ def test_a_path_that_cannot_be_written_is_refused_before_the_first_step(framewor
     assert [file.name for file in (tmp_path / "new").iterdir()] == ["model.dat"]
 
 
-def told_of_episodes():
-    """A list, and a callback that writes into it what it is told."""
+def noting_episodes():
+    """A list, and a callback that writes the hooks of episodes into it."""
     seen = []
     return seen, LambdaCallback(
         on_episode_begin=lambda number: seen.append(f"begin {number}"),
@@ -107,14 +107,14 @@ def test_an_episode_that_never_begins_is_not_announced(framework):
         ({"total_steps": 10}, "begin 0, end 0, begin 1, end 1"),
     ]:
         agent, optimizer = dqn(framework, train_freq=2)
-        seen, watch = told_of_episodes()
+        seen, watch = noting_episodes()
         agent.train(optimizer=optimizer, callbacks=watch, p=0, **arguments)
         assert ", ".join(seen) == told
 
 
 def test_more_episodes_than_asked_for_end_and_so_have_begun(framework):
     agent, optimizer = dqn(framework, train_freq=20)
-    seen, watch = told_of_episodes()
+    seen, watch = noting_episodes()
     agent.train(optimizer=optimizer, episodes=2, callbacks=[watch], p=0)
     assert ", ".join(seen) == "begin 0, end 0, begin 1, end 1, begin 2, end 2, begin 3, end 3"
 
@@ -127,7 +127,7 @@ def test_a_call_that_plays_nothing_says_so(framework, caplog):
     assert [record.message for record in caplog.records] == ["train() plays nothing: criterion is reached already"]
 
 
-def test_processes_that_have_no_use_are_told_of_once(framework, caplog, monkeypatch):
+def test_processes_that_have_no_use_are_warned_of_once(framework, caplog, monkeypatch):
     monkeypatch.setattr(errors, "_said", set())
     agent, optimizer = dqn(framework, num_envs=2)
     with caplog.at_level(logging.WARNING, logger="note_rl"):
