@@ -18,9 +18,18 @@ _REMEDY = Sentence("{} sets a time limit", choice("gymnasium.wrappers.TimeLimit"
 
 
 class LongEpisodes(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Says where an episode is long, and cuts off those that do not end."""
+    """Says where an episode is long, and cuts off those that do not end.
+
+    Args:
+        env: The environment.
+        longest: Steps after which an episode is cut off; None: `LONGEST`.
+    """
 
     _num_steps = 0
+
+    def __init__(self, env: Any, longest: int | None = None) -> None:
+        super().__init__(env)
+        self._longest = longest
 
     def reset(self, **arguments: Any) -> Any:
         """Begins an episode."""
@@ -31,19 +40,20 @@ class LongEpisodes(gymnasium.Wrapper[Any, Any, Any, Any]):
         """One step."""
         answer = self.env.step(action)
         self._num_steps += 1
-        if self._num_steps == LONG:
+        longest = self._longest or LONGEST
+        if LONG == self._num_steps < longest:
             say_once(
                 _log,
                 "an evaluation episode of {} has not ended after {:,} steps, and there is no time limit: it is cut off "
                 "after {:,}; {}",
-                *(name_of(self), LONG, LONGEST, _REMEDY),
+                *(name_of(self), LONG, longest, _REMEDY),
             )
-        if self._num_steps < LONGEST:
+        if self._num_steps < longest:
             return answer
         say_once(
             _log,
             "an evaluation episode of {} was cut off after {:,} steps, and its return until then counts; {}",
-            *(name_of(self), LONGEST, _REMEDY),
+            *(name_of(self), longest, _REMEDY),
         )
         obs, reward, terminated, _, info = answer
         return obs, reward, terminated, True, info
@@ -64,9 +74,9 @@ def say_if_none_ends(num_steps: int, what_waits: str) -> None:
         )
 
 
-def limited(env: Any) -> Any:
-    """The environment, whose episodes are cut off after `LONGEST` steps where it has no time limit."""
+def limited(env: Any, longest: int | None = None) -> Any:
+    """The environment, whose episodes are cut off where it has no time limit, after `longest` or `LONGEST` steps."""
     if not isinstance(env, gymnasium.Env):
         return env
     has_limit = (getattr(env.spec, "max_episode_steps", None) or 0) > 0 or wrapper_of(env, TimeLimit) is not None
-    return env if has_limit else LongEpisodes(env)
+    return env if has_limit else LongEpisodes(env, longest)

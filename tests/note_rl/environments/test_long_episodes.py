@@ -8,7 +8,7 @@ import torch
 from gymnasium import spaces
 
 from note_rl.agents.pytorch import DQN
-from note_rl.collect.evaluation import evaluate
+from note_rl.collect.evaluation import evaluate, random_policy_returns
 from note_rl.environments.long_episodes import LONGEST, limited
 from note_rl.policy import EpsGreedyQPolicy
 from tests.note_rl.environments.odd_environments import Endless, Plain
@@ -22,6 +22,14 @@ def test_an_episode_of_an_evaluation_ends(short: pytest.LogCaptureFixture) -> No
     told = short.text
     assert told.count("Endless has not ended after 20 steps, and there is no time limit: it is cut off after 30") == 1
     assert told.count("Endless was cut off after 30 steps, and its return until then counts; gymnasium.") == 1
+
+
+def test_a_random_policy_plays_no_longer_than_is_said(short: pytest.LogCaptureFixture) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("note_rl.collect.evaluation.LONG", 20)
+        assert random_policy_returns(Endless, 3, seed=0).tolist() == [20.0] * 3
+    assert short.text.count("Endless was cut off after 20 steps, and its return until then counts; gymnasium.") == 1
+    assert "has not ended" not in short.text
 
 
 def test_an_episode_of_a_hundred_thousand_steps_is_played_whole(short: pytest.LogCaptureFixture) -> None:

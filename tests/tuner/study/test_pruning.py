@@ -35,8 +35,8 @@ def test_the_first_runs_are_not_pruned_and_later_ones_are(tmp_path: Path) -> Non
         assert stored(tmp_path).trials[run.number].state is TrialState.PRUNED
     assert {run.outcome for run in (*summary.stage("confirm"), *summary.stage("test"))} == {Outcome.COMPLETE}
     (note,) = notes
-    assert note.startswith("Pruning is on at 11% of the budget (")
-    assert "measured on the first 8 complete runs, and" in note
+    assert note.startswith("Runs may be pruned at 11% and 33% of the budget. Rank correlation of early with final scores")
+    assert "on the first 8 complete runs, with its lower bound at 90 % confidence: 1.00 (" in note
     assert note in summary.notes
     best = max(quality({"optimizer": {"learning_rate": run.params["optimizer.learning_rate"]}}) for run in screened)
     assert summary.winner_label is not None
@@ -83,7 +83,7 @@ def test_nothing_is_pruned_where_early_ranks_say_nothing(tmp_path: Path) -> None
     executor = FakeExecutor(behave=behave)
     summary = run_study(tmp_path, executor, pruner=asha(), num_trials=20, pruning=Pruning(min_trials=8))
     assert {run.outcome for run in summary.stage("screen")} == {Outcome.COMPLETE}
-    assert any(note.startswith("Pruning is off at 11% of the budget (-") for note in summary.notes)
+    assert any(note.startswith("No run is pruned: early scores, at 11% and 33% of") for note in summary.notes)
 
 
 def test_the_decision_about_rungs_is_kept_when_the_study_goes_on(tmp_path: Path) -> None:

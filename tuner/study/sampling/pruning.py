@@ -99,15 +99,26 @@ def decisions_from_json(entries: list[JsonDict]) -> tuple[RungDecision, ...]:
 
 
 def describe_decisions(decisions: tuple[RungDecision, ...], num_trials: int) -> str:
-    """One sentence for the reader: where runs may be pruned, and why there."""
+    """Two sentences for the reader: where runs may be pruned, and why there."""
     if not decisions:
         return "No rung lies before the last evaluation, so no run can be pruned."
-    parts = []
-    for decision in decisions:
-        number = "all equal there" if math.isnan(decision.agreement) else f"{decision.agreement:.2f}"
-        number += "" if math.isnan(decision.bound) else f", lower bound {decision.bound:.2f}"
-        parts.append(f"{'on' if decision.enabled else 'off'} at {decision.fraction:.0%} of the budget ({number})")
+    used, unused = (join_words(_at(one) for one in decisions if one.enabled is wanted) for wanted in (True, False))
+    if not used:
+        where = f"No run is pruned: early scores, at {unused} of the budget, do not rank runs as final scores do."
+    else:
+        where = f"Runs may be pruned at {used} of the budget{f', but not at {unused}' if unused else ''}."
+    agreement = ", ".join(f"{_agreement(one)} at {_at(one)}" for one in decisions)
     return (
-        f"Pruning is {join_words(parts)}. In brackets: the rank correlation of early with final scores, measured on "
-        f"the first {num_trials} complete runs, and its lower bound at 90 % confidence."
+        f"{where} Rank correlation of early with final scores on the first {num_trials} complete runs, with its lower "
+        f"bound at 90 % confidence: {agreement}."
     )
+
+
+def _at(decision: RungDecision) -> str:
+    return f"{decision.fraction:.0%}"
+
+
+def _agreement(decision: RungDecision) -> str:
+    if math.isnan(decision.agreement):
+        return "none (equal scores)"
+    return f"{decision.agreement:.2f}" + ("" if math.isnan(decision.bound) else f" ({decision.bound:.2f})")
