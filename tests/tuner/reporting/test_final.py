@@ -40,7 +40,7 @@ def test_FinalTable_shows_the_best_first_and_fits() -> None:
     assert "RuntimeError: </script>" in wide
     narrow = text_of(full_study(), 48)
     assert "no room for agent.gamma" in narrow
-    assert " trial 8: optimizer.learning_rate=0.001, agent.gamma=0.98\n" in narrow
+    assert "trial 8: optimizer.learning_rate=0.001, agent.gamma=0.98" in " ".join(narrow.split())
     assert "trial 8:" not in wide
 
 

@@ -201,9 +201,9 @@ def test_chance_is_marked_at_every_importance(page: Parsed) -> None:
     assert bars["y"] == marks["y"] == ["agent.gamma 30%", "optimizer.learning_rate 70%"]
     assert (bars["x"], marks["x"]) == ([0.3, 0.7], [0.35, 0.2])
     assert bars["marker"]["color"] == [style.FAINT, style.TRIAL]  # what chance alone could do is pale
-    assert "on these trials gamma does not differ significantly from it." in "".join(page.text)
+    assert "on these trials agent.gamma does not differ significantly from it." in "".join(page.text)
     late = page.figures()["importance-time-figure"]["data"][0]
-    assert (late["name"], late["x"], late["y"]) == ("gamma", [0.25, 1.0], [0.8, 0.3])
+    assert (late["name"], late["x"], late["y"]) == ("agent.gamma", [0.25, 1.0], [0.8, 0.3])
     assert late["marker"]["symbol"] == ["circle", "circle-open"]
 
 

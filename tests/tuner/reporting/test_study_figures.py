@@ -20,7 +20,7 @@ def test_lines_and_bars_are_spread_as_the_space_was() -> None:
     labels = [label["text"] for label in drawn["layout"]["annotations"]]
     assert labels[3:6] == ["0.9", "0.997", "0.9999"]
     bars = render_page(declared_study()).partition('id="range-table"')[2].partition("</table>")[0]
-    row = next(row for row in bars.split("<tr") if 'title="a.gamma"' in row)
+    row = next(row for row in bars.split("<tr") if "<td>a.gamma</td>" in row)
     assert "left:33.3%" in row  # the mark of the winner
 
 

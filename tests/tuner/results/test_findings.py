@@ -16,4 +16,4 @@ def test_an_estimate_is_its_mean_and_what_is_around() -> None:
     few = estimate([496.4, 500.0])
     assert (str(few), few.mean, few.around) == ("498 (496, 500)", "498", "(496, 500)")
     one = estimate([0.123456])
-    assert (str(one), one.around) == ("0.1235", "")
+    assert (str(one), one.around) == ("0.123", "")

@@ -49,11 +49,11 @@ def test_runs_are_called_by_what_they_differ_in() -> None:
     assert labels_of([_settings("DQN", buffer={"size": 1}), _settings("PPO", buffer={"size": 2})]) == ["DQN", "PPO"]
     alike = [_settings("DQN", buffer={"size": 1}, net={"_target_": f"a.{name}"}) for name in ("Wide", "Deep")]
     assert labels_of([*alike, _settings("PPO")]) == ["DQN, net=Wide", "DQN, net=Deep", "PPO"]
-    assert labels_of([_settings("DQN", optimizer={"lr": rate}) for rate in (0.1, 3e-4)]) == ["lr 0.1", "lr 0.0003"]
+    assert labels_of([_settings("DQN", optimizer={"lr": rate}) for rate in (0.1, 3e-4)]) == ["optimizer.lr=0.1", "optimizer.lr=0.0003"]
     elsewhere = [_settings("DQN", env={"id": name}) for name in ("CartPole-v1", "my_envs:Corridor-v0")]
     assert labels_of(elsewhere) == ["CartPole-v1", "Corridor-v0"]
     only_one_has = [_settings("DQN"), _settings("DQN", training={"max_grad_norm": 0.5})]
-    assert labels_of(only_one_has) == ["DQN", "max_grad_norm 0.5"]
+    assert labels_of(only_one_has) == ["DQN", "training.max_grad_norm=0.5"]
 
 
 def test_labels_are_short_and_unique() -> None:
@@ -61,7 +61,7 @@ def test_labels_are_short_and_unique() -> None:
     assert labels_of(many) == ["net.e=1", "net.e=2"]
     more = [_settings("DQN", net={**dict.fromkeys("abcd", number > 0), "e": number}) for number in (0, 1, 2)]
     assert labels_of(more) == [
-        "a false, b false, c false, d false, ...",
-        "a true, b true, c true, d true, ... (1)",
-        "a true, b true, c true, d true, ... (2)",
+        "net.a=false, net.b=false, net.c=false, net.d=false, ...",
+        "net.a=true, net.b=true, net.c=true, net.d=true, ... (1)",
+        "net.a=true, net.b=true, net.c=true, net.d=true, ... (2)",
     ]

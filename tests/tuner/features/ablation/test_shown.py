@@ -71,7 +71,7 @@ def test_every_configuration_of_the_path_is_drawn_with_its_seeds() -> None:
     assert all(trace["error_x"]["array"][0] > 0.0 for trace in middles)
     assert figure["layout"]["yaxis"]["ticktext"] == [
         "+ agent.gamma",
-        "+ noise.kind<br>and noise.sigma",
+        "+ noise.kind and<br>noise.sigma",
         "+ optimizer.<br>learning_rate",
         "default",
     ]
@@ -97,7 +97,7 @@ def test_the_page_says_what_came_of_it() -> None:
     text = page.partition('id="ablation"')[2].partition("</section>")[0]
     assert "optimizer.learning_rate 0.0001 -&gt; 0.001 brought 140 %" in text
     assert "agent.gamma 0.99 -&gt; 0.98 made it worse (-20" in text
-    assert "Left at its default throughout, as it moved by less than 1 % of its range: eps 0.05 -&gt; 0.0501." in text
+    assert "Left at its default throughout, as it moved by less than 1 % of its range: policy.eps 0.05 -&gt; 0.0501." in text
     assert "2 of 63 runs failed" in text
     assert "63 runs, 1 min 15 s in all" in text
     assert "That was the winner then" not in text
@@ -178,5 +178,5 @@ def test_the_table_has_a_row_for_each_parameter(width: int) -> None:
     rows = [line.split() for line in lines]
     expected = ["1", "optimizer.learning_rate", "0.0001", "->", "0.001", "90.0", "+70", "[+70,", "+70]", "140", "%"]
     assert expected in [row[: len(expected)] for row in rows]
-    assert ["sigma", "0.1", "->", "0.3"] in rows
+    assert ["noise.sigma", "0.1", "->", "0.3"] in rows
     assert any("no difference" in line for line in lines) == (width > 80)
