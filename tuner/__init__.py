@@ -122,7 +122,7 @@ def tune(
 def load(
     study: "str | Path | StudyResult | None" = None, *, storage: str | None = None, trust: Sequence[str] = ()
 ) -> "StudyResult":
-    """What a study or a sweep found, finished or not: its trials, its winner, the trained agent. Changes nothing.
+    """Loads the result of a study or a sweep, finished or not: trials, winner, trained agent. Changes nothing.
 
     Args:
         study: Its name, its folder (a `Path`, or text with a slash), or what `tune` returned; None: the latest.
@@ -227,7 +227,7 @@ def checkpoint(state: Any) -> bool:
 
 
 def resume() -> Any:
-    """What the trial of this process saved last by `tuner.checkpoint`, to go on from; None: it begins, or is no trial.
+    """Returns the state that this trial saved last by `tuner.checkpoint`; None: it begins, or this process is no trial.
 
     Call it once, before the first report. Restored is what was given to `tuner.checkpoint`, and nothing else: whatever
     else the function draws or counts begins anew. PyTorch's tensors come back on the CPU.

@@ -1,4 +1,4 @@
-"""What a feature adds to the configurations of commands."""
+"""Contributions of a feature to the configurations of commands."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ def _same(overrides: Sequence[str], name: str = "") -> Sequence[str]:
 
 @dataclass(frozen=True)
 class InChecking:
-    """What a feature adds to the configurations of commands.
+    """Contributions of a feature to the configurations of commands.
 
     Attributes:
         schemas: Of commands of its own, by primary config.
@@ -45,14 +45,14 @@ class InChecking:
 
 
 def named(overrides: Sequence[str]) -> list[str]:
-    """What was typed for any command, with the names of files of settings in place of what is short for them."""
+    """The overrides of any command, with the names of files of settings in place of their short forms."""
     for part in parts(InChecking):
         overrides = part.named(overrides)
     return list(overrides)
 
 
 def meant(overrides: Sequence[str]) -> list[str]:
-    """What was typed for `tuner tune`, with what is short for something else as that."""
+    """The overrides of `tuner tune`, with short forms written in full."""
     overrides = named(overrides)
     for part in parts(InChecking):
         overrides = part.meant(overrides)
@@ -67,7 +67,7 @@ def typed_again(overrides: Sequence[str]) -> list[str]:
 
 
 def typed_within(overrides: Sequence[str], name: str) -> list[str]:
-    """What would be typed for one of the parts of a run alone; of no name, what was typed."""
+    """The overrides with which one part of a run could be run alone; without a name, all overrides."""
     for part in parts(InChecking) if name else ():
         overrides = part.within(overrides, name)
     return list(overrides)

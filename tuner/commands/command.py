@@ -1,4 +1,4 @@
-"""What a command is, and what its module must have."""
+"""The description of a command, and the interface of its module."""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CommandModule(Protocol):
-    """What `tuner.cli` uses of a command module."""
+    """The functions of a command module that `tuner.cli` calls."""
 
     def run(self, config: "DictConfig", folder: Path, overrides: Sequence[str]) -> int:
         """Does it and returns the exit status."""
@@ -31,7 +31,7 @@ class CommandModule(Protocol):
         """The trackers of a sweep with this config."""
 
     def trained_config(self, config: "DictConfig") -> "JsonDict":
-        """What a job with this config is said to be."""
+        """The run's configuration that identifies a job with this config."""
 
     def objective(self, config: "DictConfig", trial: "TrialContext") -> float:
         """Does it as a trial of a sweep and returns the score."""
@@ -50,7 +50,7 @@ class CommandModule(Protocol):
 
 @dataclass(frozen=True)
 class Command:
-    """What `tuner.cli` has to know of a command without importing it.
+    """The description of a command, which `tuner.cli` reads without importing its module.
 
     Attributes:
         name: What is typed after `tuner`.
@@ -96,7 +96,7 @@ class Command:
     typed: Callable[[Sequence[str]], Sequence[str]] = list
 
     def meant(self, overrides: Sequence[str]) -> list[str]:
-        """What was typed, with short forms written in full."""
+        """The overrides, with short forms written in full."""
         from tuner.config.overrides import quoted_texts
 
         overrides = quoted_texts(self.typed(overrides))

@@ -124,7 +124,7 @@ class _Run:
         return int(self.config["training"]["total_steps"])
 
     def score(self, result: TrialResult) -> float:
-        """What it comes to."""
+        """The score of a run that has ended in this way."""
         if result.outcome is Outcome.COMPLETE:
             return score_of(self.curve, self.metric)
         if result.outcome.effects.penalised:

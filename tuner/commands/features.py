@@ -1,4 +1,4 @@
-"""What a feature adds to the command line."""
+"""Contributions of a feature to the command line."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InCommands:
-    """What a feature adds to the command line.
+    """Contributions of a feature to the command line.
 
     Attributes:
         commands: Its own, each with the module that it is in. This is read for the help page: import nothing heavy.
@@ -39,5 +39,5 @@ class InCommands:
 
 
 def policy_loader(config: "Mapping[str, Any]") -> "Callable[[Mapping[str, Any], Path], TrainedPolicy] | None":
-    """What restores what a run of a function has learned; None: it is a function of which that is not known."""
+    """The loader of the policy that a run of a function has learned; None: none is known for this function."""
     return next((load for part in parts(InCommands) if (load := part.policy(config))), None)

@@ -105,7 +105,7 @@ def show(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | 
 
 
 def _rows(one: Option) -> Iterator[tuple[str, str]]:
-    """What to type and what it is; below that, the values it takes."""
+    """Rows of a setting: key and description; below that, the values it takes."""
     default = one.default if isinstance(one.default, str) else to_hydra(one.default)
     usual, searched = one.typical and f"usually {one.typical}", one.searched and f"searched over {one.searched}"
     values = "; ".join(filter(None, (one.range, usual, searched)))
@@ -132,7 +132,7 @@ def options_of(config: JsonDict, texts: Mapping[str, str]) -> list[Option]:
 
 
 def _options_in(part: str, node: JsonDict, texts: Mapping[str, str]) -> Iterator[Option]:
-    """What a part of the configuration has, and behind it what its classes take besides."""
+    """Settings of a part of the configuration, and behind them further arguments of its classes."""
     fields, more = _fields_in(part, node)
     for one in settings_in(node, f"{part}.", texts):
         known = fields.get(one.path)
@@ -172,6 +172,6 @@ def _fields_in(part: str, node: JsonDict) -> tuple[dict[str, Field], dict[str, F
 
 
 def _as_typed(known: Field | None, attribute: Literal["range", "text", "effect", "typical"]) -> str:
-    """What is known of a setting, in the words of the command line instead of Python's."""
+    """An attribute of a setting, in the words of the command line instead of Python's."""
     words = "" if known is None else getattr(known, attribute)
     return re.sub(r"\b(None|True|False)\b", lambda found: to_hydra(literal_eval(found[1])), words)

@@ -207,7 +207,7 @@ def _check(
 
 
 def _of_another_agent(loader: ConfigLoader, config_name: str, overrides: Sequence[str]) -> str:
-    """What to add to a refusal where an experiment was chosen together with another agent than it is one of."""
+    """A hint that an experiment was chosen together with another agent than its own; empty if not."""
     typed = {override.key_or_group: override.value() for override in parse_overrides(overrides, loader)}
     experiment, agent = typed.get("experiment"), typed.get("agent")
     if not isinstance(experiment, str) or not isinstance(agent, str):

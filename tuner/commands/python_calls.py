@@ -1,4 +1,4 @@
-"""What `tuner.tune` is called with in Python, as what would be typed."""
+"""Translates the arguments of `tuner.tune` in Python into overrides."""
 
 import inspect
 import os
@@ -40,7 +40,7 @@ _PAIR: Final = 2
 def as_typed(
     trainer: Callable[..., Any], space: Mapping[str, Any] | None, settings: Mapping[str, Any], also: Sequence[str]
 ) -> list[str]:
-    """What would be typed for a function, or a class of another library, and its search space.
+    """Overrides for a function, or a class of another library, and its search space.
 
     Args:
         trainer: What is tuned.

@@ -1,4 +1,4 @@
-"""What a user takes home from a study: a command line and an experiment file, both composing the winning config."""
+"""The winner in two forms, a command line and an experiment file, both of which compose its config."""
 
 import re
 import shlex

@@ -117,7 +117,7 @@ class EvaluationConfig(Section, path="evaluation"):
 
 @dataclass(frozen=True)
 class CheckpointConfig(Section, path="checkpoint"):
-    """What is kept of a run, see conf/checkpoint/."""
+    """Checkpoints kept of a run, see conf/checkpoint/."""
 
     save_replay: bool = True
     keep: int = setting(1, Count())
@@ -191,7 +191,7 @@ def _stacking(values: Mapping[str, Any]) -> JsonDict:
 
 
 RUN_PARTS = tuple(part.name for part in fields(RunConfig) if part.name != "tracker")
-"""What one run is made from; trackers are the controller's business."""
+"""Parts that one run is made from; trackers belong to the controller."""
 
 _FRAMES = "frame_stack"
 

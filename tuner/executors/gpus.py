@@ -83,7 +83,7 @@ def check_per_trial(per_trial: int, gpus: Sequence[str] | None) -> None:
 
 
 def _visible_gpus() -> tuple[str, ...]:
-    """What CUDA would show this process."""
+    """The GPUs that CUDA shows to this process."""
     named = os.environ.get(VISIBLE)
     if named is None:
         # a container may show the driver's list of all, and have but some of the devices

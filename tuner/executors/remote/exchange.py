@@ -1,4 +1,4 @@
-"""What the controller and a seat say to each other: values only, pickled within one cluster of the user's."""
+"""Messages between the controller and a seat: values only, pickled within one cluster of the user's."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from tuner.trial.messages import Limits, Verdict
 
 @dataclass(frozen=True)
 class SeatSettings:
-    """What a seat is made of.
+    """Settings of a seat.
 
     Attributes:
         preload: What its fork server imports.
@@ -67,7 +67,7 @@ class TrialStart:
 
 @dataclass(frozen=True)
 class Order:
-    """What a seat is to do before it looks what has happened."""
+    """Instructions for a seat, which it follows before it reports events."""
 
     start: TrialStart | None = None
     verdict: Verdict | None = None
@@ -76,7 +76,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Happened:
-    """What has happened at a seat, and how the trial's folder has changed."""
+    """Events at a seat, and the changes of the trial's folder."""
 
     events: list[Event] = field(default_factory=list)
     files: Changes = field(default_factory=dict)

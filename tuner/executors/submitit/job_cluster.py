@@ -309,7 +309,7 @@ def _no_folder(folder: str, why: str) -> UserError:
 
 
 def make_submitter(kind: Kind, folder: Path, reserved: Mapping[str, Any]) -> Any:
-    """What submits jobs.
+    """Makes the object of submitit that submits jobs.
 
     Raises:
         UserError: Slurm is not there, or submitit does not know a setting.

@@ -112,6 +112,6 @@ class SubmititExecutor(RemoteExecutor):
 def _reserved(
     threads: int, gpus: int, memory_gb: float | None, timeout_min: int, slurm: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """What a job reserves, in submitit's words."""
+    """Resources that a job reserves, by submitit's names."""
     shared = {"cpus_per_task": threads, "gpus_per_node": gpus, "mem_gb": memory_gb, "timeout_min": timeout_min}
     return {**shared, "name": "tuner", **{f"slurm_{name}": value for name, value in (slurm or {}).items()}}

@@ -1,4 +1,4 @@
-"""What lies between the default configuration of a study and its winner: changes, each by itself or some together."""
+"""Differences between the default configuration of a study and its winner: changes, each alone or some together."""
 
 import math
 from collections.abc import Mapping
@@ -61,7 +61,7 @@ class Between:
         return {**self.shared, **self._of(changed)} if changed else {}
 
     def name(self, changed: Changed) -> str:
-        """What the configuration is called; no other one of the study has that name."""
+        """Label of the configuration; no other one of the study has it."""
         if not changed:
             return DEFAULT_LABEL
         if changed == self.all and not self.skipped:
@@ -75,7 +75,7 @@ class Between:
 
 
 def between(definition: StudyDefinition, winner: Winner) -> Between:
-    """What lies between the default configuration and the winner.
+    """Differences between the default configuration and the winner.
 
     Raises:
         UserError: Nothing does.

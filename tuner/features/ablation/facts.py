@@ -96,7 +96,7 @@ class CheckedRange:
 
 @dataclass(frozen=True)
 class Ablation:
-    """What an ablation has measured.
+    """Measurements of an ablation.
 
     Attributes:
         winner: Label of the configuration that the path leads to.
@@ -137,4 +137,4 @@ def _check(found: Ablation | None) -> None:
 
 
 ABLATION: Final = Fact[Ablation | None]("ablation", None, Ablation, _check, stage=ABLATE)
-"""What was measured between the default configuration and the winner; None: nothing."""
+"""The ablation of the winner against the default configuration; None: there was none."""

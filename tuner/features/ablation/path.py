@@ -64,7 +64,7 @@ class AblationPath:
         )
 
     def _path(self) -> list[Changed]:
-        """What is changed after each step: nothing at first, everything in the end."""
+        """The set of changes after each step: empty at first, complete in the end."""
         here, goal = NONE_CHANGED, self.between.all
         path = [here]
         while here != goal:

@@ -222,7 +222,7 @@ class _Side:
         return float(fallen[np.abs(fallen - start).argmin()]) if fallen.size else end
 
     def take(self, drawn: float, checked: CheckedValue, *, is_held: bool) -> None:
-        """What came of a check."""
+        """Takes the result of a check."""
         self.checked[drawn] = checked
         self.num_left -= 1
         if is_held:

@@ -110,7 +110,7 @@ def measure(config: JsonDict, cells: Sequence[Cell], folder: Path, command: str,
 
 
 def as_typed(config: JsonDict, overrides: Sequence[str]) -> list[str]:
-    """What to type again: lists stand behind the names of their groups."""
+    """The overrides that repeat a benchmark: lists stand behind the names of their groups."""
     lists = {key: f"{key}=[{','.join(config[f'{key}s'])}]" for key in ("agent", "env")}
     rest = [word for word in overrides if word.partition("=")[0] not in ("agent", "env", "agents", "envs")]
     return [*lists.values(), *rest]

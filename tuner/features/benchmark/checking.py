@@ -1,4 +1,4 @@
-"""What `tuner bench` is configured by."""
+"""The configuration of `tuner bench`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What each budget comes to, and which longer ones are worth their steps. Pure functions over summaries."""
+"""The result at each budget, and which longer budgets are worth their steps. Pure functions over summaries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -51,7 +51,7 @@ class BudgetPoint:
 
 
 def point_of(steps: int, summary: StudySummary) -> BudgetPoint | None:
-    """What a study came to; None: nothing was tested to its end."""
+    """Result of a study; None: nothing was tested to its end."""
     found = verdict(summary)
     keeps = found.finding is Finding.DEFAULT_AS_GOOD
     label = summary.default_label if keeps else summary.winner_label

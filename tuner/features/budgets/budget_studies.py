@@ -26,7 +26,7 @@ _OWN_KEYS: Final = ("study.budgets", "study.name", "study.budget", "study.max_en
 
 @dataclass(frozen=True)
 class BudgetStudies:
-    """What was typed, and what each of the studies is.
+    """The overrides for several budgets, and the studies made of them.
 
     Attributes:
         name: Common to all of them.
@@ -48,7 +48,7 @@ class BudgetStudies:
 
     @classmethod
     def of(cls, config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> "BudgetStudies":
-        """What a config describes.
+        """The studies that a config describes.
 
         Raises:
             UserError: It cannot be.
@@ -70,11 +70,11 @@ class BudgetStudies:
         return f"{self.name}-{short_count(self.steps[place])}"
 
     def start_of(self, place: int) -> str:
-        """What is typed for the best of the study before: `study:NAME-10k`."""
+        """Name under which a search begins with the best of the study before: `study:NAME-10k`."""
         return f"{EARLIER_STUDY}{self.name_of(place - 1)}"
 
     def typed(self, place: int, *, from_earlier: bool = True) -> list[str]:
-        """What would be typed for one of the studies alone. Time and steps in all are shared out evenly.
+        """Overrides for one of the studies alone. Time and steps in all are shared out evenly.
 
         Args:
             place: Of its budget.

@@ -1,4 +1,4 @@
-"""What is refused where several budgets are searched."""
+"""Refusals of settings that contradict a search over several budgets."""
 
 from collections.abc import Sequence
 
