@@ -59,7 +59,7 @@ class KnownConfigs:
         return {name: self._start(name) for name in names}
 
     def baselines(self, names: Sequence[str]) -> dict[str, JsonDict]:
-        """What a winner is compared with, by name: trained as long as the study trains, and measured alike.
+        """Configurations that a winner is compared with, by name: trained as long as the study trains, measured alike.
 
         Args:
             names: Of experiments; `experiment` stands for all that have settings for this agent in this environment.

@@ -55,7 +55,7 @@ class FinderPlace:
     listener: StudyListener | None = None
 
     def make_executor(self, backend: Backend) -> AbstractContextManager[Executor]:
-        """What runs the runs."""
+        """The executor of the runs."""
         if callable(self.executor):
             return self.executor()
         if self.executor is not None:
@@ -66,7 +66,7 @@ class FinderPlace:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a finder's study runs.
+    """Plan of a finder's study.
 
     Attributes:
         kind: Of the finder, for the name of the study.

@@ -1,4 +1,4 @@
-"""What finders try out: an agent with its optimizer, made anew in the process of each run."""
+"""Subjects of finders: an agent with its optimizer, made anew in the process of each run."""
 
 import hashlib
 import inspect

@@ -269,7 +269,7 @@ def decide_rungs(
 
 @dataclass(frozen=True)
 class StagePlan:
-    """What one stage will cost.
+    """Size and cost of one stage.
 
     Attributes:
         stage: Its name.
@@ -294,7 +294,7 @@ class StagePlan:
 
 
 class Search(Protocol):
-    """What draws the configurations of a study in place of screening."""
+    """A method that draws the configurations of a study in place of screening."""
 
     @property
     def stage(self) -> str:
@@ -315,12 +315,12 @@ class Search(Protocol):
         ...
 
     def plan(self, settings: StudySettings, study_seed: int, total_steps: int) -> tuple[StagePlan, ...]:
-        """What the study does, stage by stage."""
+        """Stages of the study."""
         ...
 
 
 class Decider(Protocol):
-    """What chooses the winner in place of the scores on the seeds of confirmation."""
+    """A rule that chooses the winner in place of the scores on the seeds of confirmation."""
 
     @property
     def name(self) -> str:
@@ -337,7 +337,7 @@ class Decider(Protocol):
 
 
 def plan_stages(settings: StudySettings, study_seed: int, total_steps: int) -> tuple[StagePlan, ...]:
-    """What a study that screens will do, stage by stage."""
+    """Stages of a study that screens."""
     confirmed = min(settings.num_candidates, settings.num_trials)
     sizes = {
         SCREEN: (settings.num_trials, 1),

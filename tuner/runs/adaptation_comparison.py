@@ -105,7 +105,7 @@ class Scores:
 
 
 def score_of(curve: Sequence[tuple[float, float]], metric: str = DEFAULT_METRIC) -> float:
-    """What a metric makes of evaluations; by default half their area, half their final part."""
+    """Score of evaluations by a metric; by default half their area, half their final part."""
     return float(make_metric(metric)(sorted(curve)))
 
 

@@ -47,7 +47,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What one seed came to.
+    """Result of one seed.
 
     Attributes:
         mean_return: Of the last evaluation; nan: the loss became infinite or not a number.

@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class TrainableAgent(Protocol):
-    """What `tuner` uses of an agent; `note_rl.RL` and `note_rl.RL_pytorch` offer it."""
+    """Interface of an agent for `tuner`; `note_rl.RL` and `note_rl.RL_pytorch` offer it."""
 
     settings: Settings
     obs_normaliser: ObservationNormaliser
@@ -373,7 +373,7 @@ def _build(path: str, node: Mapping[str, Any], **made: Any) -> Any:
 
 
 def _unimported(path: str, node: Mapping[str, Any], error: BaseException) -> BaseException:
-    """What to raise of a part whose module cannot be imported: the module's own error, if it ends in one."""
+    """The error for a part whose module cannot be imported: the module's own error, if it ends in one."""
     while error.__cause__ is not None:
         error = error.__cause__
     if not isinstance(error, ImportError | AttributeError):

@@ -46,7 +46,7 @@ CHANGEABLE = (
     *("training.total_steps", "training.target_reward", "training.target_by", "plateau", "evaluation.num_episodes"),
     *("checkpoint", "tracker", "backend.device"),
 )
-"""What of a run may be changed when it is continued: nothing that makes it another run."""
+"""Settings that may be changed when a run is continued: none that makes it another run."""
 
 
 def begin(folder: Path, config: Mapping[str, Any]) -> None:
@@ -105,7 +105,7 @@ def read_config(folder: Path, trust: Sequence[str] = ()) -> JsonDict:
 
 
 def written_config(folder: Path) -> JsonDict:
-    """What stands in the folder, from any source: to be compared, not to be built."""
+    """The configuration in the folder, from any source: to be compared, not to be built."""
     if os.path.lexists(folder / CONFIG_FILE):
         return without_reference(_mapping_in(folder / CONFIG_FILE, yaml.safe_load))
     if os.path.lexists(folder / SPEC_FILE):
@@ -313,7 +313,7 @@ def _is_complete(folder: Path, config: JsonDict) -> bool:
 
 
 def _result(folder: Path) -> JsonDict:
-    """What the run came to; nothing where that is not known."""
+    """The recorded result of the run; empty where there is none."""
     try:
         content = json.loads((folder / RESULT_FILE).read_text())
     except (OSError, ValueError):

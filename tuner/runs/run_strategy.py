@@ -213,7 +213,7 @@ def _strategy(shared: Distributed, config: RunConfig, check: Callable[[], None])
 
 
 def _orders(role: Role, rank: int, shared: Distributed, config: RunConfig) -> JsonDict:
-    """What a process that is started here has to do; see `tuner.runs.subprocess_ranks`."""
+    """Orders for a process that is started here; see `tuner.runs.subprocess_ranks`."""
     if shared.strategy == "parameter_server":
         return {"do": "serve", "cluster": role.cluster, "kind": role.kind, "index": role.index}
     addresses = [address for several in role.cluster.values() for address in several]

@@ -56,7 +56,7 @@ class EvaluationPoint:
 
 @dataclass(frozen=True)
 class TrainOutcome:
-    """What a training run came to.
+    """Result of a training run.
 
     Attributes:
         folder: Where its files are.
@@ -291,7 +291,7 @@ class EvaluationGrid(Callback):
             self._run.agent.note_evaluation(value, steps)
 
     def on_train_end(self, logs: Logs) -> None:
-        """What is evaluated from now on is no part of training."""
+        """Stops the clock: further evaluations are no part of training."""
         del logs
         self._training = False
         self._checkpoint.clock.halt()

@@ -1,4 +1,4 @@
-"""Who controls a study, and how it is asked to stop."""
+"""Control of a study: which process has it, and how that is asked to stop."""
 
 import fcntl
 import logging

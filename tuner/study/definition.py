@@ -1,4 +1,4 @@
-"""What a study is: the search, the configuration it varies, how much of it, and what a run of it is called."""
+"""Definition of a study: the search, the configuration it varies, its size, and the names of its runs."""
 
 import copy
 import zlib
@@ -25,7 +25,7 @@ BASELINE_PREFIX = "experiment "
 LARGEST_NUMBER = 2**31 - 1
 """Of candidates and seeds."""
 TRAINING_ENTRY = "tuner.runs.training:run_trial"
-"""What the process of a trial calls that trains an agent."""
+"""Entry point of the process of a trial that trains an agent."""
 
 _LONGEST_NAME = 200
 _UNJUDGED = ("checkpoint", "tracker", "seed")
@@ -158,7 +158,7 @@ class StudyDefinition:
 
     @property
     def others(self) -> tuple[Objective, ...]:
-        """What is optimised besides the metric."""
+        """Objectives besides the metric."""
         return make_others(self.settings.others, self.settings.first_metric)
 
     @property
@@ -208,7 +208,7 @@ class StudyDefinition:
 
     @property
     def subject(self) -> str:
-        """What is tuned, for people."""
+        """The subject of tuning, for people."""
         return describe_subject(self.agent, self.env_id)
 
     @property
@@ -222,7 +222,7 @@ class StudyDefinition:
         return SCREEN if self.search is None else self.search.stage
 
     def plan(self) -> tuple[StagePlan, ...]:
-        """What it will do, stage by stage."""
+        """Stages of the study."""
         make = plan_stages if self.search is None else self.search.plan
         stages = make(self.settings, self.seed, self.total_steps)
         return stages if self.decision is None else self.decision.planned(stages)

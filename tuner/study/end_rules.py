@@ -1,4 +1,4 @@
-"""What the runs of a study are to their dispatcher: which configs it accepts, and what their ends come to."""
+"""Rules of a study for its runs: which configs it accepts, and how their ends are scored."""
 
 import math
 from collections import defaultdict
@@ -31,10 +31,10 @@ class EndRules(Protocol):
         """The result, or another one if the run has not done what it should have."""
 
     def complete(self, run: Run, seconds: float) -> RunEnd:
-        """What comes of a run that came to its end, with the wall time of all its attempts."""
+        """The end of a complete run, with the wall time of all its attempts."""
 
     def penalised(self, run: Run, result: TrialResult, seconds: float) -> RunEnd:
-        """What the sampler gets for a run that would end so again."""
+        """The end, with a score for the sampler, of a run that would end so again."""
 
 
 class TrialEndRules:

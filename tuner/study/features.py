@@ -1,4 +1,4 @@
-"""What a feature changes in a study, and what it works out from its trials."""
+"""Changes of a feature to a study, and the facts it derives from its trials."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ Probe = Callable[[StudyDefinition, int], float | None]
 
 
 class Selection(Protocol):
-    """Who goes on from stage to stage."""
+    """Selection of the configurations that go on from stage to stage."""
 
     def entrants(self, screened: Sequence[RunRecord], count: int) -> tuple[RunRecord, ...]:
         """Those that go on from the screening stage, best first."""
@@ -33,10 +33,10 @@ class Selection(Protocol):
     def chosen(
         self, confirmed: Sequence[RunRecord], candidates: Sequence[RunRecord], raced: Sequence[RunRecord] = ()
     ) -> tuple[RunRecord, ...]:
-        """What the study chooses of the candidates, the winner first; none if none has come to its end."""
+        """The candidates that the study chooses, the winner first; empty if none has come to its end."""
 
     def kept(self, winners: Sequence[RunRecord]) -> Mapping[str, object]:
-        """What the storage keeps of the choice besides the winner."""
+        """Entries of the choice that the storage keeps besides the winner."""
 
 
 class ScreenJudge(Judge, Protocol):
@@ -58,7 +58,7 @@ class Studies(Protocol):
 
 @dataclass(frozen=True)
 class Bench:
-    """What a search works with.
+    """The tools of a search.
 
     Attributes:
         definition: The study.
@@ -102,7 +102,7 @@ def _the_same(definition: StudyDefinition, pruner: BasePruner) -> BasePruner:
 
 @dataclass(frozen=True)
 class InStudy:
-    """What a feature changes in a study, and what it works out from its trials.
+    """Changes of a feature to a study, and the facts it derives from its trials.
 
     Attributes:
         worked_out: Facts by key, for a summary that may take seconds. Given the study of the screening stage or of a

@@ -125,7 +125,7 @@ class Run:
 
 @dataclass(frozen=True)
 class RunEnd:
-    """What came of a run.
+    """The end of a run.
 
     Attributes:
         outcome: Its kind.
@@ -146,7 +146,7 @@ class RunEnd:
     time_limit: float = 0.0
 
     def of(self, run: Run) -> JsonDict:
-        """What is kept of it beside its outcome and value."""
+        """Entries that the storage keeps of it beside its outcome and value."""
         ended = {"reason": self.reason, "seconds": round(self.seconds, 3), "curve": packed_curve(run.points)}
         if self.used < 1.0:
             ended["used"] = self.used

@@ -42,7 +42,7 @@ def check_scores(
 def _pairs(
     run: RunRecord, metric: Metric, others: Sequence[Objective], rescale: Rescale = as_it_is
 ) -> Iterator[tuple[str, float | None, float]]:
-    """What is kept of a run and what comes of its curve, by names; nothing of one whose score is not its own."""
+    """Kept and recomputed values of a run, by name; none of a run whose score is not its own."""
     if run.outcome is not Outcome.COMPLETE:
         return
     scores = [part.score for part in run.parts if part.score is not None]

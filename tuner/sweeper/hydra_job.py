@@ -38,7 +38,7 @@ def own_part(config: DictConfig) -> DictConfig:
 
 @dataclass(frozen=True)
 class HydraApp:
-    """What Hydra tells a sweeper of the application.
+    """The application, as Hydra describes it to a sweeper.
 
     Attributes:
         context: Config loader and callbacks.
@@ -61,7 +61,7 @@ class HydraApp:
 
 @dataclass(frozen=True, repr=False)
 class SweepJob:
-    """What a trial's process calls; travels there by value, with all that is registered with Hydra and OmegaConf.
+    """The callable of a trial's process; sent there by value, with all that is registered with Hydra and OmegaConf.
 
     Attributes:
         app: The application.
@@ -125,7 +125,7 @@ def without_passwords(config: DictConfig) -> DictConfig:
 
 
 def objective_of(returned: object, num_objectives: int) -> JsonDict:
-    """What a task function returned as plain data: its values, or what is wrong with it."""
+    """The return value of a task function as plain data: its values, or the error in it."""
     wanted = "a number" if num_objectives == 1 else f"{num_objectives} numbers, one for each direction"
     if returned is None:
         return {"complaint": f"the task function returned None: it has to return {wanted}, which is optimised"}

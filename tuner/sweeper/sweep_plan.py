@@ -101,14 +101,14 @@ def plan_sweep(app: HydraApp, settings: SweepSettings, arguments: Sequence[str])
 
 @dataclass(frozen=True)
 class _Jobs:
-    """What the study has to know of the application."""
+    """The application, as the study needs it."""
 
     app: HydraApp
     space: SweepSpace
     custom: CustomSearchSpace | None
 
     def added(self, trial: optuna.Trial, values: JsonDict) -> JsonDict:
-        """What a function of the application adds to a job."""
+        """Values that a function of the application adds to a job."""
         if self.custom is None:
             return {}
         added = self.custom.added(self.app.config, trial, values)

@@ -53,7 +53,7 @@ _WORDS = {
     "executor.limits.": f"{NODE}.",
     "limits.": f"{NODE}.",
 }
-"""What a setting of `tuner tune` is called here."""
+"""Names here of the settings of `tuner tune`."""
 
 
 @dataclass(frozen=True)

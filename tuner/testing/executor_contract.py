@@ -1,4 +1,4 @@
-"""What every executor does, whatever the place where trials run."""
+"""Tests for every executor, whatever the place where trials run."""
 
 import time
 from collections.abc import Sequence
@@ -158,7 +158,7 @@ class ExecutorContract:
         assert read_trial(tmp_path).reports == ((0.5, 1.5), (1.0, 2.5))
 
     def test_a_trial_goes_on_from_its_folder(self, executor: Executor, tmp_path: Path) -> None:
-        """What an earlier attempt has reported is known to the next one, which keeps the values and reports again."""
+        """The reports of an earlier attempt are known to the next one, which keeps the values and reports again."""
         self.run(executor, _spec("go_on"), tmp_path, verdict="stop")
         (tmp_path / REPORTS_FILE).write_text('{"step": 0.5, "value": 1.0}\n{"step": 0.75, "val')  # and a torn line
         executor.start(_spec("go_on"), tmp_path)

@@ -1,4 +1,4 @@
-"""What every sampler does in a study: it is made anew with each session, and seeded anew for each trial."""
+"""Tests for every sampler: it is made anew with each session of a study, and seeded anew for each trial."""
 
 from typing import Any
 

@@ -12,7 +12,7 @@ EXIT_FAILED = 70
 
 
 class Step(IntEnum):
-    """What is done, one grace time after the other, to end a child."""
+    """Steps to end a child, one grace time after the other."""
 
     ASK = 0
     TERMINATE = 1

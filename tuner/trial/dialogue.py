@@ -1,4 +1,4 @@
-"""What a child says to its parent, and what it is answered, from its launch to its end."""
+"""The dialogue of a child with its parent, from its launch to its end."""
 
 import selectors
 import socket

@@ -1,4 +1,4 @@
-"""What a controller and a trial say to each other: values and their JSON form.
+"""Messages between a controller and a trial: values and their JSON form.
 
 Standard library only, as the fork server loads this before anything else. Everything that crosses the pipe is one
 line of JSON; the same values, written to the trial's folder, outlive both processes.
@@ -140,7 +140,7 @@ class TrialResult:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a trial may use. None means no limit.
+    """Limits of a trial's resources. None means no limit.
 
     Attributes:
         wall_s: Wall time in seconds, from the fork on.

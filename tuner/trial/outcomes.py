@@ -22,7 +22,7 @@ class Counts(Enum):
 
 @dataclass(frozen=True)
 class Effects:
-    """What follows from an end.
+    """Consequences of an end.
 
     Attributes:
         succeeded: The run came to a good end.

@@ -236,7 +236,7 @@ class TrialProcess:
             self._end(Outcome.HUNG, reason, Step.TERMINATE)
 
     def _own_result(self) -> TrialResult | None:
-        """What the child itself has written down: it is done, and about to end."""
+        """The result that the child itself has written: it is done, and about to end."""
         return None if self._dialogue.pid is None else files.read_result(self.folder)
 
     # From a decision to DEAD

@@ -1,4 +1,4 @@
-"""What is typed for a constraint, and what it means: `seconds<600`."""
+"""Parses constraints such as `seconds<600`, and evaluates them."""
 
 import math
 import operator
@@ -36,7 +36,7 @@ _COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 }
 _GRAMMAR: Final = re.compile(r"([A-Za-z][\w/.-]*)\s*(<=|>=|<|>)\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
 _AT_THE_LIMIT: Final = 1e-12
-"""What a value that is the limit itself is beyond it, where it has to stay clear of it: Optuna takes 0 as feasible."""
+"""Excess of a value exactly at the limit of a strict constraint; Optuna would take 0 as feasible."""
 
 
 @dataclass(frozen=True)

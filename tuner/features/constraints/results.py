@@ -1,4 +1,4 @@
-"""What constraints add to the results of a study."""
+"""Constraints in the results of a study."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -24,7 +24,7 @@ def _of(summary: StudySummary) -> tuple[Constraint, ...]:
 
 
 def _columns(summary: StudySummary) -> Iterator[RunColumn]:
-    """What each run has of the values that no other column holds, and whether it holds all constraints."""
+    """Columns for the constrained values that no other column holds, and for whether a run holds all constraints."""
     constraints = _of(summary)
     if not constraints:
         return

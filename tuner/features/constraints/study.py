@@ -1,4 +1,4 @@
-"""What constraints change in a study: samplers know them, and only feasible configurations are chosen."""
+"""Constraints in a study: samplers know them, and only feasible configurations are chosen."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a study knows of where its search has looked."""
+"""The part of the search space that a study has searched, as facts about it."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Final

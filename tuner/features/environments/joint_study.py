@@ -107,7 +107,7 @@ def _check_names(names: Sequence[str], settings: StudySettings) -> None:
 
 
 def _short_name(names: Sequence[str]) -> str:
-    """What many environments are called in the name of a study."""
+    """Short name of several environments, for the name of a study."""
     if len(names) <= _MOST_NAMED:
         return "-".join(names)
     return f"{names[0]}-and-{len(names) - 1}-more-{zlib.crc32(','.join(names).encode()):08x}"

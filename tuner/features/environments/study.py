@@ -110,7 +110,7 @@ def _seen(study: optuna.Study, studies: Studies, folder: Path) -> dict[str, obje
 
 
 def _own_winners(study: optuna.Study, studies: Studies, folder: Path) -> dict[str, OwnWinner]:
-    """Who won in studies of one of the environments alone, the latest of each."""
+    """Winners of studies of one of the environments alone, the latest of each."""
     several: JsonDict = study.user_attrs[DEFINITION]
     found: dict[str, OwnWinner] = {}
     for name, alone, tested in _alone(studies, studies.names()):

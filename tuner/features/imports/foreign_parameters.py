@@ -130,7 +130,7 @@ class Imported:
         }
 
     def values(self, trial: FrozenTrial) -> dict[str, Scalar]:
-        """What a trial was run with, by key."""
+        """The values that a trial was run with, by key."""
         drawn = self.drawn(trial)
         values = {
             one.path: one.coordinate.to_value(drawn[one.name]) for one in self.space.parameters if one.name in drawn
@@ -289,7 +289,7 @@ def _plain(value: object) -> object:
 
 
 def _instead(names: Iterable[str], agent: MeantAgent) -> dict[str, dict[Scalar, object]]:
-    """What the Zoo's words stand for."""
+    """Meanings of the Zoo's words, by parameter."""
     on_policy = bool({"one_minus_gae_lambda", "gae_lambda"} & set(names))
     layers = _ON_POLICY_LAYERS if on_policy else _OFF_POLICY_LAYERS
     return {
@@ -304,7 +304,7 @@ def _nothing_derived(params: Mapping[str, Any]) -> JsonDict:
 
 
 def _derived_by(agent: MeantAgent) -> Callable[[Mapping[str, Any]], JsonDict]:
-    """What the Zoo makes of the parameters that it draws, by our keys: how often is learned."""
+    """Settings that the Zoo derives from the sampled parameters, by our keys: the frequency of gradient steps."""
     group = "buffer" if agent.own else "agent"
 
     def derived(params: Mapping[str, Any]) -> JsonDict:

@@ -57,7 +57,7 @@ class Original:
 
 @dataclass(frozen=True)
 class Copied:
-    """What was copied.
+    """Result of a copy.
 
     Attributes:
         trials: All of the copy, by their ends.
@@ -124,7 +124,7 @@ def copy_study(
 
 
 def definition_of(name: str, parameters: Imported, agent: str, num_trials: int, folder: Path) -> StudyDefinition:
-    """What the copy is as a study.
+    """Definition of the copy as a study.
 
     Args:
         name: Its own.

@@ -75,7 +75,7 @@ class ZooEntry:
 
     @property
     def settings(self) -> JsonDict:
-        """What counts of each setting."""
+        """All settings; those of the file take precedence over the defaults of Stable-Baselines3."""
         return {**self.beneath, **self.given}
 
     @property

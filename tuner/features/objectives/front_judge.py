@@ -113,7 +113,7 @@ def _kept(study: optuna.Study) -> Margins | None:
 
 
 def describe_kept(study: optuna.Study) -> str:
-    """What was measured at the rungs of a study; empty: nothing yet."""
+    """The margins measured at the rungs of a study, in words; empty: none yet."""
     if (known := _kept(study)) is None:
         return ""
     about: JsonDict = study.user_attrs[DEFINITION]

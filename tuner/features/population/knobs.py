@@ -1,4 +1,4 @@
-"""What may change while an agent trains, and the schedule that a line of members has followed.
+"""Parameters that may change while an agent trains, and the schedule that a line of members has followed.
 
 A run of a population and the replay of its history are made from the same settings, and do the same.
 """

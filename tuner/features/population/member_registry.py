@@ -199,7 +199,7 @@ class PopulationRegistry(RunRegistry):
         return is_member
 
     def _past(self, until: int) -> list[TrainedPart]:
-        """What each part of training has gained before a generation, those of members that have failed left out."""
+        """Gain of each part of training before a generation, without those of failed members."""
         found = []
         for generation in range(until):
             for _, node in sorted(self._tree[generation].items()):

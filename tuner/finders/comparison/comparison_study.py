@@ -41,7 +41,7 @@ class ComparisonSettings(Section):
 
 @dataclass(frozen=True)
 class ComparisonResult:
-    """What a comparison of candidates came to.
+    """Result of a comparison of candidates.
 
     Attributes:
         comparison: Standings, ties and failures.
@@ -73,7 +73,7 @@ class ComparisonResult:
             )
 
     def curves(self, key: str) -> dict[str, list[list[float]]]:
-        """What each candidate's runs wrote down under this name ("rewards", "losses"), by seed."""
+        """Values that each candidate's runs recorded under this name ("rewards", "losses"), by seed."""
         found: dict[str, list[list[float]]] = {}
         for finding in sorted(self.findings, key=lambda one: int(one.point["seed"])):
             if finding.complete:

@@ -1,4 +1,4 @@
-"""Who is best, and who does not differ significantly from the best: scores of candidates over the same seeds."""
+"""The best candidate, and those that do not differ significantly from it: scores of candidates over the same seeds."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ class Rank:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison came to.
+    """Result of a comparison.
 
     Attributes:
         standings: Best first.
@@ -147,7 +147,7 @@ def _value(finding: FinderRun) -> float:
 
 
 def _words(failed: Sequence[FinderRun]) -> str:
-    """What went wrong with a candidate: `crashed (seeds 0 and 2): why`."""
+    """The failures of a candidate: `crashed (seeds 0 and 2): why`."""
     kinds = dict.fromkeys(one.outcome.value.replace("_", " ") for one in failed)
     seeds = sorted(int(one.point["seed"]) for one in failed)
     reasons = dict.fromkeys(one.reason for one in failed if one.reason)

@@ -25,7 +25,7 @@ _NUM_RETURN: Final = 7
 
 @dataclass(frozen=True)
 class RateSearch:
-    """What the search for a learning rate came to.
+    """Result of the search for a learning rate.
 
     Attributes:
         mode: Which test was done.

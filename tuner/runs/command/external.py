@@ -150,7 +150,7 @@ class Script:
         return _Watch(folder, reader, ScoreGrid(self._steps, self._points, self._window), trial)
 
     def _ways_on(self, work: Path, seed: int) -> list[list[str]]:
-        """What is put behind the command so that it goes on: from the newest checkpoint, or from the one before."""
+        """Arguments behind the command that continue it: from the newest checkpoint, or from the one before."""
         if self._resume is None or not work.is_dir():
             return []
         values = self._values(seed, work)
@@ -207,7 +207,7 @@ class Script:
 
 @dataclass(frozen=True)
 class _Watch:
-    """What is known of a program."""
+    """A program under watch: its folder, the reader of its values, the grid of scores, and the trial."""
 
     folder: ScriptFolder
     reader: MetricReader

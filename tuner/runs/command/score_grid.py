@@ -85,7 +85,7 @@ class ScoreGrid:
         return [(number / self._num_points, score) for number in left]
 
     def state(self) -> dict[str, Any]:
-        """What `restore` takes, as JSON has it."""
+        """State for `restore`, as JSON holds it."""
         return {
             "grid": [self._total, self._num_points, self._window],
             "next": self._next,

@@ -45,7 +45,7 @@ _NEEDED = {
     "CmaEsSampler": ("cmaes",),
     "WilcoxonPruner": ("scipy",),
 }
-"""What Optuna imports late, when some trials have been run already."""
+"""Packages that Optuna imports late, when some trials have been run already."""
 
 
 def require_packages(kind: str) -> None:

@@ -9,7 +9,7 @@ from tuner.support.names import did_you_mean
 
 
 class Conditional(Protocol):
-    """What is asked of a parameter here."""
+    """Interface of a parameter, as it is needed here."""
 
     @property
     def path(self) -> str:

@@ -1,4 +1,4 @@
-"""What Optuna's trials say of our runs, as records.
+"""Optuna's trials as records of our runs.
 
 A trial's parameters are coordinates (`1-agent.gamma`), so it carries the values besides, as attributes under the names
 of the command line (`agent.gamma`). Optuna keeps all attributes of all trials in memory: what is not for people is kept
@@ -108,7 +108,7 @@ _OUTCOMES = {TrialState.COMPLETE: Outcome.COMPLETE, TrialState.PRUNED: Outcome.P
 
 
 def record_of(trial: FrozenTrial, stage: str, folder: Path, others: Sequence[str] = ()) -> RunRecord:
-    """What is shown of a run.
+    """The record of a run.
 
     Args:
         trial: Optuna's.
