@@ -227,7 +227,7 @@ class RunRegistry(ABC):
         return self._record(told)
 
     def whole(self, run: Run, record: RunRecord) -> RunRecord | None:
-        """What a run that was just closed is a part of, once that is closed too; of one that is no part, its record."""
+        """The record of the run that this one is a part of, once that is closed too; its own, if it is no part."""
         del run
         return record
 

@@ -186,7 +186,7 @@ class ExecutorContract:
         assert executor.free_slots == executor.parallel
 
     def test_answers_out_of_place(self, executor: Executor, tmp_path: Path) -> None:
-        """What is no verdict, and a second answer, are refused; one to a trial that has ended changes nothing."""
+        """An answer that is no verdict, and a second one, are refused; one to a trial that has ended has no effect."""
         executor.start(_spec("work_on"), tmp_path)
         self.until(executor, TrialReported)
         executor.answer(_KEY, "continue")

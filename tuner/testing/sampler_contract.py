@@ -29,7 +29,7 @@ class SamplerContract:
     repeats = False
 
     def make(self) -> SamplerFactory:
-        """What a file of the group `sampler` names: called with `seed` and `space`, where it takes these."""
+        """The factory named by a file of the group `sampler`: called with `seed` and `space`, where it takes these."""
         raise NotImplementedError
 
     def test_it_stays_within_the_space(self) -> None:
