@@ -1,4 +1,4 @@
-"""What holds for all guides: their length, their sentences, words that are explained, outcomes, settings, figures."""
+"""Rules for all guides: their length, their sentences, words that are explained, outcomes, settings, figures."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.documents import GUIDES, ROOT, blocks_of, prose_of, rows_in, section, sentences_of, text_of
+from tests.documents import DOCUMENTS, GUIDES, ROOT, blocks_of, prose_of, rows_in, section, sentences_of, text_of
 from tuner.trial.outcomes import Outcome
 
 MOST_LINES = 160
@@ -37,7 +37,7 @@ def test_the_front_page_is_short() -> None:
     assert len(text_of("README.md").splitlines()) <= FRONT_PAGE_LINES
 
 
-@pytest.mark.parametrize("document", ["README.md", "tests/benchmarks/README.md", *GUIDES])
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_sentences_are_short(document: str) -> None:
     assert not [one for one in sentences_of(document) if len(one.split()) > MOST_WORDS]
 

@@ -54,7 +54,7 @@ class Run:
         curve: What it has reported: step -> value.
         rungs: Rungs whose scores are in the registry.
         attempts: Earlier ends of its process: crashes and stops.
-        complaint: What is wrong with its result, found by the controller; empty: nothing.
+        error: Found by the controller, such as another value in use than the sampled one; empty if there is none.
         host: The other machine that it runs on, or ran on last; empty on this one.
         environment: Which one it is in, of a part of a run.
         times: Step -> seconds of training until then, where they are known.
@@ -71,7 +71,7 @@ class Run:
     curve: dict[float, float] = field(default_factory=dict)
     rungs: set[int] = field(default_factory=set)
     attempts: list[JsonDict] = field(default_factory=list)
-    complaint: str = ""
+    error: str = ""
     host: str = ""
     environment: str = ""
     times: dict[float, float] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Run:
 
     @property
     def last_attempt(self) -> Outcome | None:
-        """How its last process ended, if the run goes on in another one."""
+        """Outcome of the last failed or stopped attempt; None if there was none."""
         return Outcome(self.attempts[-1]["outcome"]) if self.attempts else None
 
     @property

@@ -107,7 +107,7 @@ class EnvironmentsRegistry(RunRegistry):
             curve={},
             times={},
             rungs=set(),
-            complaint="",
+            error="",
             host="",
         )
 
