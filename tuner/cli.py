@@ -71,7 +71,7 @@ class HydraJob:
 
     Attributes:
         command: Which one.
-        multirun: What was typed for several runs; None: this is one.
+        multirun: The command line of several runs; None: this is one.
         statuses: Of the runs that have ended.
     """
 
@@ -148,7 +148,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The console script.
 
     Args:
-        argv: What was typed after `tuner`; None: this process's arguments.
+        argv: The words behind `tuner`; None: this process's arguments.
 
     Returns:
         0, or 1 if something crashed, 2 for a mistake of the user's, 130 after Ctrl-C.

@@ -20,14 +20,14 @@ class InChecking:
     Attributes:
         schemas: Of commands of its own, by primary config.
         trained: Of commands of its own that train as configured: by primary config, the dataclass of the plain values.
-        absent: What to say of a key in one of these groups where that is off, by group.
-        named: What was typed for any command, with the name of a file of settings in place of what is short for it.
-        meant: What was typed for `tuner tune`, with what is short for something else as that.
+        absent: The advice for a key in one of these groups where that is off, by group.
+        named: The overrides of any command, with the name of a file of settings in place of its short form.
+        meant: The overrides of `tuner tune`, with short forms written in full.
         again: The opposite: what to type again.
-        within: What would be typed for the part of a run of that name alone.
+        within: The overrides with which the part of a run of that name could be run alone.
         one_only: Refuses what only `tuner tune` takes, given what was typed and for which command.
         typed: Refuses what was typed for `tuner tune` and has no meaning with these settings.
-        trainer: What is typed for a class of another library given in Python; nothing: it is none that is known.
+        trainer: Overrides for a class of another library given in Python; nothing: the class is unknown.
         sections: Settings of `tuner tune`, which may be left out: by key, the dataclass of a group.
     """
 

@@ -52,7 +52,7 @@ class ComparedRuns:
         runs: Arm, seed and configuration of each.
         scores: Those that are known; gets the others as soon as they are.
         folder: Of the folders of the runs.
-        study: What trials and trackers know it as.
+        study: Its name for trials and trackers.
         metric: Name of what makes a score of a curve.
     """
 

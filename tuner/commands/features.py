@@ -23,9 +23,9 @@ class InCommands:
     Attributes:
         commands: Its own, each with the module that it is in. This is read for the help page: import nothing heavy.
         defined: The study of a config, of what was typed and of the folder of groups, where that is one of the feature.
-        policy: What restores, from the configuration and folder of a run of this function, what it has learned.
-        compared: What does `tuner compare` with this config in place of the comparison of adaptation.
-        tuned: What does `tuner tune` with this config in place of one study.
+        policy: Restores the policy that a run of this function has learned, from its configuration and folder.
+        compared: The module that does `tuner compare` with this config in place of the comparison of adaptation.
+        tuned: The module that does `tuner tune` with this config in place of one study.
         baselines: Known configurations that are no experiments, by the name that is typed for `study.baselines`: what
             would be typed for one, given the configuration that a study varies.
     """

@@ -67,7 +67,7 @@ def find(config: DictConfig, overrides: Sequence[str] = (), console: Console | N
 
     Args:
         config: Composed from the primary config `find`, checked.
-        overrides: What was typed.
+        overrides: As typed.
         console: Where progress is shown; None: nowhere.
 
     Raises:

@@ -60,7 +60,7 @@ class RunOfMultirun:
     """A run among others.
 
     Attributes:
-        group: What all of them are called.
+        group: Name of all of them together.
         overrides: Those that tell it from others.
     """
 

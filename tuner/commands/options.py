@@ -65,12 +65,12 @@ class Option:
     """One thing that can be typed.
 
     Attributes:
-        key: What is typed before the `=`; with a plus, where the configuration does not have it yet.
+        key: The word before the `=`; with a plus, where the configuration does not have it yet.
         default: Where nothing is typed; null of a class may stand for a value that its text names.
         range: The values that it takes, in words; empty: whatever its class takes.
         search: Its leaf in the search space, as typed there; None: `tuner tune` does not search it.
         searched: The same in words.
-        text: What it is.
+        text: Its description.
         effect: Which way it works; empty: not said.
         typical: The usual range; empty: not said.
     """

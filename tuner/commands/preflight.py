@@ -55,8 +55,8 @@ def preflight(config_name: str, overrides: Sequence[str] = (), config_dir: str |
         config_dir: A user's own folder of groups.
 
     Raises:
-        UserError: What is wrong and what to type instead.
-        note_rl.errors.NoteRLError: What the training core refuses.
+        UserError: Something is wrong; the message says what to type instead.
+        note_rl.errors.NoteRLError: The training core refuses a setting.
     """
     return check_command(config_name, overrides, config_dir, multirun=True).config
 

@@ -101,7 +101,7 @@ def question(
     """The question in a configuration, everything checked.
 
     Raises:
-        UserError: What is wrong with it.
+        UserError: The question cannot be asked so.
     """
     resolved = resolve(config)
     run_config = run_config_of(resolved)

@@ -79,7 +79,7 @@ def place_of(word: str, trust: tuple[str, ...], environment: str | None = None) 
     """The folder or checkpoint that a word on the command line names: of a study, its winner's run of highest score.
 
     Args:
-        word: What was typed.
+        word: As typed.
         trust: Modules that a study may name.
         environment: Which one, where the runs of a study have parts; None: the first.
 

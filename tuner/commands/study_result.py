@@ -42,7 +42,7 @@ class StudyResult:
     Attributes:
         summary: Everything known of it, every run included.
         folder: Its files.
-        winners: What it chose, the best in score first; of one objective that is one. None yet: empty.
+        winners: Its chosen configurations, the best in score first; of one objective that is one. None yet: empty.
         trust: Modules outside of `tuner` that the study may name.
     """
 

@@ -120,7 +120,7 @@ def tune(
 
     Args:
         config: Composed from the primary config `tune`, checked.
-        overrides: What was typed.
+        overrides: As typed.
         config_dir: The user's own folder of groups.
         console: Where progress is shown; None: nowhere.
         listener: Gets all events besides.

@@ -100,7 +100,7 @@ class Seats:
 
     Attributes:
         count: At least 1.
-        remark: What a plan should say of it; empty for nothing.
+        remark: An addition to a plan; empty for none.
     """
 
     count: int

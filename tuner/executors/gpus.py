@@ -59,7 +59,7 @@ def gpu_variables(
     """The environment variables that give the next trial the GPUs that the fewest others have, the first of equals.
 
     Args:
-        gpus: What `choose_gpus` has chosen.
+        gpus: As `choose_gpus` has chosen them.
         running: The environments of the trials that are running.
         per_trial: How many it sees.
     """

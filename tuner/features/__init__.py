@@ -33,7 +33,7 @@ def parts(kind: type[_Part]) -> tuple[_Part, ...]:
     """Contributions of the features to a room.
 
     Args:
-        kind: What their modules hold; the room is that in which it is defined.
+        kind: The class of their `PART`; the room is that in which it is defined.
     """
     room = kind.__module__.split(".")[1]
     names = (f"{__name__}.{feature}.{room}" for feature in FEATURES)

@@ -25,7 +25,7 @@ class InReporting:
         search_sections: Of the page, before those of the search.
         parameter_sections: Of the page, behind the importances of parameters.
         printed: By `tuner report`, behind the verdict; text is printed as it is.
-        commands: What to type next, printed behind the study: for what -> command line.
+        commands: Next commands, printed behind the study: purpose -> command line.
         watching: The same, to watch an agent.
     """
 

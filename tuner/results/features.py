@@ -40,10 +40,10 @@ class RunColumn:
 
     Attributes:
         name: In trials.csv.
-        value: What it holds of a run; None: nothing.
+        value: Its value for a run; None: nothing.
         shown_in: Those that have it.
         title: Its name where people read it; empty: the same.
-        cells: What they hold.
+        cells: Kind of content of its cells.
         says_which: Whether it says which run it is, and so stands before the outcome.
     """
 
@@ -67,7 +67,7 @@ class Choice:
     Attributes:
         labels: Of configurations, the winner first; none while nothing is chosen.
         name: All of it.
-        mark: What it means that one of them is marked.
+        mark: The meaning of a mark on one of them.
         member: One of them.
         best: The winner among them.
         remark: About the winner, behind which its command line stands; empty: there is nothing to say.
@@ -86,7 +86,7 @@ class InResults:
     """Contributions of a feature to the results of a study.
 
     Attributes:
-        facts: What a study knows by it.
+        facts: Facts that it adds to a study.
         search: Makes what draws configurations in place of screening, of settings of the study that say so.
         decisions: Names of what chooses the winner, as typed: what is made of it; None: nothing is needed.
         preferred_decision: Which of them is taken where nothing is typed, by the settings of a study, and by what the
@@ -101,9 +101,9 @@ class InResults:
         sentences: Among the details of the verdict on the winner.
         warnings: Sentences behind that of the verdict on the winner.
         kept_metrics: Names of the metrics that runs log whose last values are kept, among the scores of a run.
-        choice: What a study has chosen, where that is not one winner.
+        choice: The chosen configurations of a study, where that is not one winner.
         verdict: In place of that on a winner, where the study is of another kind.
-        special: What a study is that has no one winner for one environment by one score, in words; empty: it has one.
+        special: The kind of a study without one winner for one environment by one score, in words; empty: it has one.
     """
 
     facts: tuple[Fact[Any], ...] = ()

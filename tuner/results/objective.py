@@ -92,8 +92,8 @@ class Metric(ABC):
     """A score of a whole learning curve.
 
     Attributes:
-        name: What is typed to choose it.
-        label: What tables call it.
+        name: The word that chooses it.
+        label: Its name in tables.
         timed: Whether it goes by seconds.
     """
 
@@ -105,7 +105,7 @@ class Metric(ABC):
         """The score of a run.
 
         Args:
-            curve: What it reported.
+            curve: Its reports.
             timing: Of the same points; only metrics that are `timed` look at it.
 
         Raises:

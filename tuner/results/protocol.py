@@ -147,7 +147,7 @@ class StudySettings(Section, path="study"):
         metric: Name of the metric, see `tuner.results.objective`; or a list of it and of further objectives. With
             any, there are no race and no baselines, which go by one score.
         baselines: Names of known configurations that the winner is compared with besides the default one.
-        constraints: What a configuration must hold to be chosen, as `seconds<600`.
+        constraints: Conditions that a configuration must hold to be chosen, as `seconds<600`.
         budget: How long the study may take, in seconds or as "2h"; None: as long as it takes. Screening ends when no
             more than what must follow it still fits.
         max_env_steps: Environment steps that all its runs may take, likewise.
@@ -232,7 +232,7 @@ class RungDecision:
         point: The evaluation, counted from 1.
         fraction: Its share of the step budget.
         agreement: Spearman correlation of scores there and final scores; NaN if one of them is constant.
-        bound: What the agreement is at least, at 90 % confidence.
+        bound: Lower bound of the agreement, at 90 % confidence.
         enabled: Whether runs may be pruned there.
     """
 
@@ -357,7 +357,7 @@ def penalty(random_score: float | None, finished: Sequence[float], seen: Sequenc
     None if there is nothing to compare with.
 
     Args:
-        random_score: What a random policy scores, if that is known.
+        random_score: Score of a random policy, if it is known.
         finished: Scores of runs that came to their end; these say what is usual.
         seen: Any others: what failed runs had reported before.
     """

@@ -284,8 +284,8 @@ class Fact(Generic[T]):
     """A fact that a feature contributes to a study: part of its summary and of report.json.
 
     Attributes:
-        key: What the storage keeps it under, and report.json; its place in `StudySummary.facts`.
-        default: What is so where nothing is kept.
+        key: Its key in the storage and in report.json; its place in `StudySummary.facts`.
+        default: Its value where nothing is kept.
         kind: Its type where something is kept, see `tuner.support.decoding`.
         check: Refuses what makes no sense by a `UserError`: a storage may be damaged.
         stage: In which it is kept; None: nowhere, it is worked out anew from the trials.

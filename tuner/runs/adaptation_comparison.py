@@ -47,7 +47,7 @@ class AdaptiveComparison:
         """One sentence.
 
         Args:
-            margin: What counts as no worse, as a share of the largest absolute score.
+            margin: The largest loss that counts as no worse, as a share of the largest absolute score.
         """
         if list(self.adaptive) == list(self.frozen):
             return "adaptation changed nothing: both score the same on every seed"

@@ -28,7 +28,7 @@ class Task:
 
     Attributes:
         kind: See `note_rl.environments.small_tasks`.
-        asks: What has to be learned, for people.
+        asks: The skill to be learned, for people.
         low: Mean return from which on it is.
         high: The highest that there should be.
         suspects: Where to look if it is not.

@@ -107,7 +107,7 @@ class BuiltRun:
     """The objects of one training run.
 
     Attributes:
-        config: What they were built from.
+        config: The configuration they were built from.
         environment: Makes the environment of training; see `note_rl.environments.for_evaluation`.
         agent: With its settings assigned.
         optimizer: Of the agent's parameters.
@@ -175,7 +175,7 @@ def build_run(config: RunConfig, sharing: Sharing | None = None) -> BuiltRun:
 
     Raises:
         UserError: The framework or the device is missing, or a part cannot be built from its settings.
-        note_rl.errors.NoteRLError: What the training core refuses.
+        note_rl.errors.NoteRLError: The training core refuses a setting.
     """
     import_framework(config.backend)
     device = device_of(config.backend)

@@ -207,7 +207,7 @@ def check_run(resolved: JsonDict) -> None:
 
     Raises:
         UserError: A value out of range, a framework that is not installed, an environment that cannot be made.
-        note_rl.errors.NoteRLError: What the training core refuses.
+        note_rl.errors.NoteRLError: The training core refuses a setting.
     """
     if is_function(resolved):
         check_function(resolved)

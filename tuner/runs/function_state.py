@@ -155,7 +155,7 @@ class FunctionState:
         run: The folder of the run.
 
     Attributes:
-        passed_over: What is wrong with those that `newest` has not taken, the newest first.
+        passed_over: Faults in those that `newest` has not taken, the newest first.
     """
 
     def __init__(self, run: Path) -> None:
@@ -259,7 +259,7 @@ class SavedState:
 
     Args:
         path: Its folder.
-        head: What it says of itself.
+        head: Its head.
 
     Attributes:
         pending: The report that was to follow it.

@@ -19,7 +19,7 @@ class EndedRun:
     """A run that has ended, as trackers know it.
 
     Attributes:
-        info: What it is.
+        info: Its description for trackers.
         exit_code: 0 for one that did what it should.
         summary: Its final values.
     """

@@ -64,7 +64,7 @@ def read_curve(folder: Path, config: Mapping[str, Any], kind: CurveKind) -> Curv
         folder: Of `tuner train`, or of a trial, which keeps no history of its episodes: its training returns are means
             over about a second, and it has neither episodes nor times.
         config: Of the run.
-        kind: What to read.
+        kind: The curve to read.
 
     Raises:
         UserError: The run has no such measurements (yet), or its files are damaged.

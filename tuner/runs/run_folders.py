@@ -210,7 +210,7 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
     Args:
         folder: Of the run.
         composed: The configuration that the command line gives, resolved.
-        overrides: What was typed.
+        overrides: As typed.
 
     Raises:
         UserError: No such run, code in it that nobody has vouched for, a setting that would make it another run, or

@@ -63,16 +63,16 @@ class StudyDefinition:
     Attributes:
         name: The same name continues the same study.
         config: The composed run config, resolved: the default configuration that the winner must beat.
-        space: What is searched.
+        space: The search space.
         settings: How much, and how it is judged.
-        search: What draws configurations in place of screening; None: nothing.
-        decision: What chooses the winner in place of the scores on the seeds of confirmation; None: these do.
+        search: The method that draws configurations in place of screening; None: screening does.
+        decision: The rule that chooses the winner in place of the scores on the seeds of confirmation; None: these do.
         seed: Root of all randomness of the study.
         agent: Name of the algorithm, for people.
         folder: Where the folders of its runs go; a sub-folder of the study's name is made in it.
         configure: From values by config path to the config with these values, in which what refers to a value follows
             it. Without one, values are put in place and nothing follows.
-        entry: What a trial process calls, as "module:function".
+        entry: Entry point of a trial process, as "module:function".
         function: Called instead of the entry; travels to the process by value (bytes are its cloudpickle).
         probe: Entry that measures a random policy and finds out whether environment and agent fit; None: no such thing.
         warm_start: Configurations that are tried first, by what they are called.
@@ -255,7 +255,7 @@ class Candidate:
 
     Attributes:
         number: Of the run that it was drawn for.
-        label: What it is called.
+        label: Its name.
         values: By config path.
         schedule: How some of them change while training goes on.
         baseline: Which known configuration it is; empty: the default one with these values.

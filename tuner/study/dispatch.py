@@ -56,7 +56,7 @@ class Dispatcher:
     """Brings the runs of a study to their ends, stage by stage, as many at a time as the executor has room for.
 
     Args:
-        end_rules: What the runs are, and what their ends come to.
+        end_rules: Rules for the runs and their ends.
         executor: Runs the trials.
         interrupts: Asks to stop.
         listener: Gets all events.

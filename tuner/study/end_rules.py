@@ -42,7 +42,7 @@ class TrialEndRules:
 
     Args:
         definition: The study.
-        random_score: What a random policy scores, if that is known.
+        random_score: Score of a random policy, if it is known.
         rescale: To what the parts of runs are scored by.
     """
 

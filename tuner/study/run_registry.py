@@ -51,7 +51,7 @@ class Run:
         values: Searched values by config path, in their own units.
         config: Its whole config.
         folder: Where its files are.
-        curve: What it has reported: step -> value.
+        curve: Its reports: step -> value.
         rungs: Rungs whose scores are in the registry.
         attempts: Earlier ends of its process: crashes and stops.
         error: Found by the controller, such as another value in use than the sampled one; empty if there is none.
@@ -134,7 +134,7 @@ class RunEnd:
         seconds: Wall time of all its attempts.
         others: Its values of the objectives behind the score.
         used: The share of its budget that it has used, of a run that ended by itself before that did.
-        time_limit: What runs that miss a value are scored by; 0: no score goes by it, or none is known.
+        time_limit: The score of runs that miss a value; 0: no score goes by it, or none is known.
     """
 
     outcome: Outcome

@@ -93,7 +93,7 @@ class StudyRunner:
         """Runs the study, or what is left of it.
 
         Returns:
-            What it found.
+            Its result.
 
         Raises:
             StudyStopped: Asked to stop; the same call goes on later.

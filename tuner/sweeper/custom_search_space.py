@@ -58,7 +58,7 @@ class CustomSearchSpace:
         Args:
             config: Of the application, with what is typed but not searched.
             trial: The job's.
-            values: What is drawn for it already.
+            values: Values drawn for it already.
 
         Raises:
             UserError: The function failed, or suggests a parameter that has a value already.

@@ -42,7 +42,7 @@ class HydraApp:
 
     Attributes:
         context: Config loader and callbacks.
-        task_function: What `@hydra.main` decorates.
+        task_function: The function that `@hydra.main` decorates.
         config: The composed config, Hydra's own part included.
     """
 
@@ -67,7 +67,7 @@ class SweepJob:
         app: The application.
         singletons: State of Hydra's singletons in the controller: config store, resolvers...
         num_objectives: Numbers that the task function has to return.
-        files: What can be its input.
+        files: Files that can be its input.
     """
 
     app: HydraApp

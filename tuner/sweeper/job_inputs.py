@@ -98,7 +98,7 @@ def noting_inputs(files: InputFiles, output: Path, reading: Reading) -> Iterator
 
     Args:
         files: That count.
-        output: What lies in this folder is made by jobs.
+        output: A folder whose files are made by jobs.
         reading: Where it is noted.
     """
     opened, start = _Opened(files, output.resolve()), time.time_ns()

@@ -49,11 +49,11 @@ class PlannedSweep:
     Attributes:
         app: The application.
         settings: Of the sweep.
-        space: What is searched.
+        space: The search space.
         sweep: As a study, under the name that somebody gave it or one made of the search.
         place: Where its jobs are to be.
-        backend: What the fork server has to import for the jobs; None: what the application itself has imported.
-        remarks: What the user should know of it.
+        backend: Framework that the fork server imports for the jobs; None: what the application itself has imported.
+        remarks: Remarks for the user.
     """
 
     app: HydraApp

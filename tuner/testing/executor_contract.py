@@ -51,7 +51,7 @@ class ExecutorContract:
 
         Args:
             parallel: How many trials at a time.
-            limits: What a trial may use, if anything holds it to limits.
+            limits: Of a trial's resources, if they are enforced.
         """
         raise NotImplementedError
 

@@ -113,7 +113,7 @@ class MlflowRun:
     """One run at MLflow.
 
     Args:
-        info: What is tracked.
+        info: Its description.
         experiment: Where it belongs.
         in_turn: Makes a call with the client, later.
     """

@@ -65,7 +65,7 @@ class TensorBoardRun:
     session, which went further than its last checkpoint, are passed again.
 
     Args:
-        info: What is tracked.
+        info: Its description.
         closed: Called when nothing more is written, so that nobody holds on to it.
     """
 

@@ -25,7 +25,7 @@ class Ending:
     """An end that the parent has decided on.
 
     Attributes:
-        outcome: What the trial's outcome will be.
+        outcome: The trial's outcome.
         reason: Why, one sentence for the user.
         step: The next step.
         next_at: When it is due, as `time.monotonic()`.

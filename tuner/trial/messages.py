@@ -59,7 +59,7 @@ class TrialSpec:
         number: Number of the run within its stage.
         seed: Seed of everything random in the run.
         config: The composed config.
-        entry: What the child calls with its `TrialContext`, as "module:function".
+        entry: The function that the child calls with its `TrialContext`, as "module:function".
         threads: Threads that the numerical libraries may use.
     """
 
@@ -211,7 +211,7 @@ class Report:
 
     Attributes:
         step: Where in the run.
-        value: What was measured there.
+        value: The measured value.
         seconds: Wall time of training until then, over all attempts; None: not known.
 
     Raises:

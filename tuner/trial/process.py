@@ -55,7 +55,7 @@ class ChildOptions:
 
     Attributes:
         environment: Its whole environment.
-        limits: What it may use.
+        limits: Of its resources.
         function: A pickled function to call in place of the trial's entry; empty for none.
     """
 
@@ -152,7 +152,7 @@ class TrialProcess:
             now: `time.monotonic()`.
 
         Returns:
-            What the child said, in order. After a `Report` it waits for `answer`.
+            Messages of the child, in order. After a `Report` it waits for `answer`.
         """
         self._follow_launch(now)
         is_over = self._is_over(now)

@@ -36,7 +36,7 @@ class RayCluster:
         address: "auto", "host:port", or None to start Ray on this machine alone.
         ship: Sends this project and the working directory to the machines.
         settings: Of a seat.
-        resources: What a seat reserves: "CPU", "GPU" and the cluster's own.
+        resources: Reserved by a seat: "CPU", "GPU" and the cluster's own.
 
     Raises:
         UserError: Ray is not installed, or not reached.
@@ -146,7 +146,7 @@ def count_room(address: str | None, resources: Mapping[str, float]) -> tuple[int
 
     Args:
         address: As of `RayCluster`; of this machine alone nothing is started.
-        resources: What a seat reserves.
+        resources: Reserved by a seat.
     """
     check_installed()
     if address is None:

@@ -14,9 +14,9 @@ class SeatSettings:
     """Settings of a seat.
 
     Attributes:
-        preload: What its fork server imports.
+        preload: Imports of its fork server.
         isolation: How its executor starts trials.
-        limits: What a trial may use.
+        limits: Of a trial's resources.
         threads: Threads of a trial.
         shared: The trial works in the study's own folder, which every machine has at the same path.
         max_transfer_mb: How much a trial's folder may have changed between two exchanges, in MB (1e6 bytes).
@@ -55,7 +55,7 @@ class TrialStart:
     Attributes:
         spec: The text of its trial.json.
         folder: The study's folder of it, absolute.
-        files: What is in that folder; empty if it is shared.
+        files: Content of that folder; empty if it is shared.
         function: Cloudpickle of what to call; empty for the spec's entry.
     """
 

@@ -20,7 +20,7 @@ class SubmititExecutor(RemoteExecutor):
         parallel: How many jobs, each for one trial at a time.
         backend: The framework that each job imports once, "none" for none; or a `Preload`.
         isolation: "forkserver", or "spawn" for a fresh interpreter per trial (seconds each).
-        limits: What a trial may use, on its machine.
+        limits: Of a trial's resources, on its machine.
         threads: Processors that a job reserves, and threads of its trials.
         gpus: GPUs that a job reserves.
         memory_gb: Memory that a job reserves; None: what Slurm gives.

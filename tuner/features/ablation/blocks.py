@@ -28,7 +28,7 @@ class Block:
 
     Attributes:
         values: The winner's, by config path.
-        changes: What differs from the default configuration.
+        changes: Its differences from the default configuration.
     """
 
     values: JsonDict
@@ -41,7 +41,7 @@ class Between:
 
     Attributes:
         label: Of the winner.
-        blocks: What may be changed, in the order of the space.
+        blocks: The possible changes, in the order of the space.
         shared: Searched values that the winner and the default configuration have in common.
         skipped: Changes that are none: see `HARDLY`.
     """

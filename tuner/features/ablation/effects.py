@@ -42,7 +42,7 @@ class StepEffect:
         score: With it and all before it.
         gain: By it, in pairs over seeds, with an interval.
         share: Of the whole gain; None where there is none to share.
-        effect: What it did.
+        effect: Its effect on the score.
     """
 
     changes: tuple[Change, ...]

@@ -41,7 +41,7 @@ class AblationStep:
     """One step of the path.
 
     Attributes:
-        changes: What was changed, on top of all before it.
+        changes: The changes of this step, on top of all before it.
         scores: From then on, by seed in the order of `Ablation.seeds`.
     """
 
@@ -103,7 +103,7 @@ class Ablation:
         seeds: On which everything here was measured; by them nothing was chosen but what was left out again.
         default: Scores of the default configuration.
         steps: From there to the winner.
-        left_out: What the winner comes to without the steps that brought nothing.
+        left_out: Scores of the winner without the steps that brought nothing.
         skipped: Changes that are too small to be asked about; they were left out from the beginning.
         num_runs: In all, those of the races included.
         num_failed: Of these, failed; they count with the worst score.

@@ -26,7 +26,7 @@ class AblationPath:
     """Finds the path by races, and measures it on other seeds (Fawcett & Hoos 2016, section 3).
 
     Attributes:
-        between: What may be changed.
+        between: The possible changes.
         settings: On how many seeds.
         study_seed: Of the study.
         measure: Has runs done.

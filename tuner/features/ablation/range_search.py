@@ -44,7 +44,7 @@ class Axis:
     Attributes:
         parameter: Which.
         config: Of the winner.
-        profile: What it does to the rank of a trial, at places spread evenly over its range; [M]. None: not known.
+        profile: Its effect on the rank of a trial, at places spread evenly over its range; [M]. None: not known.
         fall: Of the rank, from the winner to where its score has fallen by what is allowed.
     """
 
@@ -108,7 +108,7 @@ def moved_parameters(space: Space, values: Mapping[str, object], asked: bool | S
     """The parameters of a winner of which it is asked how far they may move.
 
     Args:
-        space: What was searched.
+        space: The search space.
         values: Of the winner, by config path.
         asked: All that are numbers, none, or those with these names: paths, or endings of paths.
 
@@ -148,7 +148,7 @@ def axes_of(
         config: Of the winner.
         trials: Of the study that have a value.
         winner: Number of the trial that drew the winner.
-        allowed: What may be lost.
+        allowed: The allowed loss.
     """
     scores = [trial.values[0] for trial in trials]
     names = {name for trial in trials for name in trial.params}

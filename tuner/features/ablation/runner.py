@@ -42,7 +42,7 @@ class AblationTask:
 
     Attributes:
         definition: The study.
-        between: What lies between its default configuration and its winner.
+        between: The differences of its default configuration and its winner.
         settings: On how many seeds.
         is_possible: Whether there can be a run with this config.
         moved: Parameters of which it is asked how far they may move.
@@ -71,7 +71,7 @@ class AblationRunner:
     """The one controller of an ablation, and of its study meanwhile.
 
     Args:
-        task: What is to be measured.
+        task: The measurements to make.
         store: Where the study is kept.
         executor: Runs the trials. Not closed here.
         listener: Gets all events.

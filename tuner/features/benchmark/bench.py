@@ -53,7 +53,7 @@ def check_cells(config: JsonDict, folder: Path, cells: Sequence[Cell], metric: s
     Args:
         config: Of the command, resolved.
         folder: Of the benchmark.
-        cells: What takes part.
+        cells: The entrants in their environments.
         metric: Name of the score.
     """
     check_trackers(config.get("tracker"))
@@ -67,7 +67,7 @@ def measure(config: JsonDict, cells: Sequence[Cell], folder: Path, command: str,
 
     Args:
         config: Of the command, resolved.
-        cells: What takes part.
+        cells: The entrants in their environments.
         folder: Of the benchmark.
         command: That goes on with it.
         num_seeds: Runs of each entrant in each environment.

@@ -76,7 +76,7 @@ def cells_of(config: JsonDict, overrides: Sequence[str], config_dir: str | Path 
 
     Args:
         config: Of the command, resolved.
-        overrides: What was typed.
+        overrides: As typed.
         config_dir: The user's own folder of groups.
 
     Raises:
@@ -104,7 +104,7 @@ def setting_cells(config: JsonDict, overrides: Sequence[str], config_dir: str | 
 
     Args:
         config: Of the command, resolved.
-        overrides: What was typed.
+        overrides: As typed.
         config_dir: The user's own folder of groups.
 
     Raises:

@@ -23,7 +23,7 @@ class BudgetPoint:
         is_default: Whether it is the default one.
         score: Of that configuration on test seeds.
         default: Of the default configuration on the same seeds; None: it has no score.
-        seconds: What a test run of the configuration took, the median.
+        seconds: Median duration of the configuration's test runs.
         command: That trains it.
         by_seed: Its scores by seed.
         before: Steps of the budget that `gain` compares with; 0: of the shortest one.

@@ -33,8 +33,8 @@ class BudgetStudies:
         steps: Of a run, of each study, the lowest first.
         settings: As they were typed for all together.
         folder: Where the folders of studies are.
-        overrides: What was typed, but for what differs from study to study.
-        starts: What the first one begins with, as it is typed.
+        overrides: As typed, without those that differ from study to study.
+        starts: Starting configurations of the first one, as typed.
         config_dir: The user's own folder of groups.
     """
 

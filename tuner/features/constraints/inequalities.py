@@ -46,7 +46,7 @@ class Constraint:
     Attributes:
         name: Of the value.
         comparison: One of <, <=, > and >=.
-        limit: What the value is compared with.
+        limit: Compared with the value.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Constraint:
 
         Args:
             seconds: Wall time.
-            curve: What it reported.
+            curve: Its reports.
             logged: The last value of each metric that was kept.
         """
         if self.name == SECONDS:

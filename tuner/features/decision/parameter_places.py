@@ -26,7 +26,7 @@ def coordinates_of(drawn: Sequence[Mapping[str, Any]], distributions: Mapping[st
 
     Args:
         drawn: Optuna's parameters of each configuration, by name.
-        distributions: What is searched, by name.
+        distributions: The search space, by name.
     """
     columns = [column for name, domain in distributions.items() for column in _columns(drawn, name, domain)]
     places: FloatArray = np.array(columns).reshape(len(columns), len(drawn)).T

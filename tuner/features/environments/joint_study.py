@@ -37,7 +37,7 @@ def define_in_all(config: DictConfig, overrides: Sequence[str], config_dir: str 
 
     Args:
         config: With the names of the environments.
-        overrides: What was typed.
+        overrides: As typed.
         config_dir: The user's own folder of groups.
 
     Raises:

@@ -111,7 +111,7 @@ class Imported:
         space: Theirs, by the keys here.
         names: The name there of each, by the path here.
         unmapped: Names that have no key here.
-        derived: What else a trial says, as values by path, from its parameters there.
+        derived: Further values of a trial by path, from its parameters there.
         in_place_of: A value there, by name, and what stands for it here.
     """
 
@@ -230,9 +230,9 @@ def _coordinate(form: str, setting: str, merged: Plain | Choices, instead: Mappi
 
     Args:
         form: Its name there.
-        setting: What that is a form of.
+        setting: The setting that it is a form of.
         merged: How they are walked through there.
-        instead: What stands for a value here, where that is another one.
+        instead: Values that stand for others here.
     """
     if isinstance(merged, Choices):
         labels = dict.fromkeys(label_of(instead.get(label, label)) for label in merged.domain.labels)
@@ -249,7 +249,7 @@ def _merged(distributions: Sequence[BaseDistribution], drawn: Sequence[object]) 
 
     Args:
         distributions: Of the trials.
-        drawn: What each of them got.
+        drawn: The drawn value of each of them.
     """
     numeric = [one for one in distributions if isinstance(one, FloatDistribution | IntDistribution)]
     if len(numeric) < len(distributions):

@@ -90,7 +90,7 @@ def agent_of(entry: ZooEntry, typed: str | None, numbers: bool | None) -> str:
 
     Args:
         entry: Of the Zoo.
-        typed: What was typed for it; None: nothing.
+        typed: The typed agent; None: none.
         numbers: Whether actions are numbers; None: it is not known.
 
     Raises:

@@ -125,8 +125,8 @@ def measure_margins(pruning: Pruning, early: Sequence[Losses | None], final: Seq
 
     Args:
         pruning: How far ranks have to agree.
-        early: What each of the runs had come to at the rung; None: that is not known.
-        final: What they came to in the end.
+        early: Losses of each of the runs at the rung; None: not known.
+        final: Their losses in the end.
 
     Returns:
         None at all where a value is not known, or where ranks do not agree in one of the objectives.

@@ -94,7 +94,7 @@ def schedule_of(history: Sequence[JsonDict], space: Space, config: JsonDict, gen
 
     Args:
         history: Values by config path, of each of its generations from the first on.
-        space: What is searched.
+        space: The search space.
         config: The default configuration.
         generations: In all.
     """

@@ -54,7 +54,7 @@ class Sb3:
         environment: Makes the environments of training.
 
     Raises:
-        UserError: What is wrong with them.
+        UserError: One of them is wrong.
     """
 
     def __init__(  # noqa: PLR0913 - the keys of conf/agent/sb3.yaml

@@ -68,7 +68,7 @@ class CandidateTrial:
         metric: reward: what training returns; loss: its mean over training; frozen_loss: its mean on fixed minibatches
             over a number of gradient steps on the data of the beginning.
         options: Further arguments of train().
-        key: What of a point is the name of the subject.
+        key: The entry of a point that is the name of the subject.
     """
 
     subjects: Mapping[str, Subject]

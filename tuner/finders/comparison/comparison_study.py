@@ -26,7 +26,7 @@ class ComparisonSettings(Section):
 
     Attributes:
         budget: How long each trains.
-        metric: What decides.
+        metric: The score that decides.
         num_seeds: On which each trains; the same ones for all.
         seed: The first of them.
         options: Further arguments of train().
@@ -92,7 +92,7 @@ def run_comparison(
 
     Args:
         kind: Of the finder.
-        title: What is compared, for people.
+        title: The comparison in words.
         subjects: The candidates by name.
         settings: How they are compared.
         workplace: Where.
@@ -144,7 +144,7 @@ class ComparisonPlots:
     """The plots of a finder that compares.
 
     Attributes:
-        result: What the last find() came to.
+        result: Of the last find().
     """
 
     result: ComparisonResult | None = None

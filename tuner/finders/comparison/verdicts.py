@@ -46,7 +46,7 @@ class Comparison:
         failures: Candidates that did not come to the end with every seed: what was wrong, in words.
         seeds: On which all were compared.
         higher_is_better: Whether a higher score is the better one.
-        what: What the scores are.
+        what: The name of the score.
     """
 
     standings: tuple[Rank, ...]
@@ -121,7 +121,7 @@ def compare(
         names: Of all candidates.
         findings: Of every candidate (`point["candidate"]`) with every seed (`point["seed"]`).
         higher_is_better: Of two scores.
-        what: What the scores are.
+        what: The name of the score.
     """
     seeds = tuple(sorted({int(finding.point["seed"]) for finding in findings}))
     scores: dict[str, tuple[float, ...]] = {}

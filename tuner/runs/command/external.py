@@ -62,7 +62,7 @@ class Script:
         parameters: Values of placeholders.
 
     Raises:
-        UserError: What is wrong with them.
+        UserError: One of them is wrong.
     """
 
     def __init__(  # noqa: PLR0913 - the keys of conf/agent/command.yaml

@@ -158,8 +158,8 @@ class MetricReader:
 
     Attributes:
         metric, step: Their names in a row.
-        names: What else was found, for messages.
-        odd: What stood in the place of a number, by name, for messages.
+        names: Names of the other values found, for messages.
+        odd: Texts in the place of a number, by name, for messages.
         has_values: Whether the metric was a number somewhere, with or without a step.
         is_complete: Whether the program has ended well: a last line without an end is whole.
     """

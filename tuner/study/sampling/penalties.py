@@ -18,7 +18,7 @@ class Penalties:
     Args:
         metric: The score.
         others: Objectives behind it.
-        random_return: What a random policy is worth, if that is known.
+        random_return: Return of a random policy, if it is known.
     """
 
     def __init__(self, metric: Metric, others: Sequence[Objective], random_return: float | None) -> None:

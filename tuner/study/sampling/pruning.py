@@ -20,7 +20,7 @@ class RungJudge:
     that `decide_rungs` has found to predict the end.
 
     Attributes:
-        decisions: What was decided about each rung; None until enough runs are complete.
+        decisions: Decision about each rung; None until enough runs are complete.
         num_trials: Over how many complete runs it was decided.
     """
 

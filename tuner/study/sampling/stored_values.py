@@ -14,7 +14,7 @@ def check_values(space: Space, values: Mapping[str, object]) -> None:
     """Refuses values that no run of this search can have.
 
     Args:
-        space: What is searched.
+        space: The search space.
         values: By config path. How far a number may go is left to what is built with it.
 
     Raises:
@@ -45,7 +45,7 @@ def why_not_drawn(space: Space, drawn: Mapping[str, object]) -> str:
     Optuna itself leaves out names that it does not know, and takes values out of range with a warning.
 
     Args:
-        space: What is searched.
+        space: The search space.
         drawn: By Optuna's names; those that are not there are sampled.
     """
     parameters = {parameter.name: parameter for parameter in space.parameters}

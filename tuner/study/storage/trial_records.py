@@ -159,9 +159,9 @@ def part_of(whole: RunRecord, environment: str, known: JsonDict, folder: Path) -
     """A part of a run, which is in one of its environments.
 
     Args:
-        whole: What it is a part of.
+        whole: The run that it is a part of.
         environment: Which.
-        known: What is kept of it.
+        known: Its entries in the storage.
         folder: Of the whole.
     """
     outcome = known.get("outcome")
