@@ -27,7 +27,7 @@ _ID: Final = re.compile(r"[\w.:/-]+-v\d+")
 
 
 def as_typed_here(name: str) -> str | None:
-    """Override that selects an environment known elsewhere by that name; None: no such name is known.
+    """The override that selects an environment known elsewhere by that name; None: the name is unknown.
 
     Args:
         name: Such as `Pong`, `PongNoFrameskip-v4`, `ALE/Pong-v5` or `HalfCheetah-v5`.

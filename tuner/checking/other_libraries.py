@@ -57,7 +57,7 @@ def called_here(path: str, known: Collection[str]) -> str:
 
 
 def chosen_here(group: str, name: str) -> str:
-    """Override for a choice that other libraries call so: `env=atari env.game=pong`; empty if none is known."""
+    """The override for a choice that other libraries call so: `env=atari env.game=pong`; empty if none is known."""
     if group == GROUP:
         return as_typed_here(name) or ""
     return _POLICIES.get(name, "") if group == "policy" else ""

@@ -26,8 +26,8 @@ class InCommands:
         policy: Restores the policy that a run of this function has learned, from its configuration and folder.
         compared: The module that does `tuner compare` with this config in place of the comparison of adaptation.
         tuned: The module that does `tuner tune` with this config in place of one study.
-        baselines: Known configurations that are no experiments, by the name that is typed for `study.baselines`: what
-            would be typed for one, given the configuration that a study varies.
+        baselines: Known configurations that are no experiments, by their names in `study.baselines`: the overrides of
+            one, given the configuration that a study varies.
     """
 
     commands: tuple[Command, ...] = ()

@@ -54,7 +54,7 @@ class StudyModel:
         return self._screened[next_of(self._found(self._again()), self._candidates)]
 
     def chosen(self) -> tuple[Believed, ...]:
-        """Candidates with complete runs of confirmation, the best first."""
+        """The candidates with complete runs of confirmation, the best first."""
         again = self._again()
         found = self._found(again)
         ended = Counter(run.label for run in again if run.outcome is not None)
