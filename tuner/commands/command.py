@@ -131,7 +131,7 @@ class Command:
             multirun: Whether overrides may list several values.
 
         Raises:
-            UserError: Something is wrong; the message says what to type instead.
+            UserError: A setting or a combination of settings is wrong; the message says what to type instead.
             note_rl.errors.NoteRLError: The training core refuses a setting.
         """
         from tuner.commands.preflight import check_command, refuse_primary_of_another

@@ -1,4 +1,4 @@
-"""Relations between the runs of a Hydra multirun (`-m`)."""
+"""The runs of a Hydra multirun (`-m`): their common command line, and the place of each."""
 
 import json
 from collections.abc import Sequence

@@ -55,7 +55,7 @@ def preflight(config_name: str, overrides: Sequence[str] = (), config_dir: str |
         config_dir: A user's own folder of groups.
 
     Raises:
-        UserError: Something is wrong; the message says what to type instead.
+        UserError: A setting or a combination of settings is wrong; the message says what to type instead.
         note_rl.errors.NoteRLError: The training core refuses a setting.
     """
     return check_command(config_name, overrides, config_dir, multirun=True).config

@@ -101,7 +101,7 @@ def question(
     """The question in a configuration, everything checked.
 
     Raises:
-        UserError: The question cannot be asked so.
+        UserError: A setting of the question is wrong.
     """
     resolved = resolve(config)
     run_config = run_config_of(resolved)

@@ -21,7 +21,7 @@ class NamedRun:
     Attributes:
         folder: Its files.
         config: As written there. It may come from anybody, and is compared, not built.
-        label: Its name; None: its settings are.
+        label: Its name; None: one made of its settings.
     """
 
     folder: Path

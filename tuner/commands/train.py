@@ -76,7 +76,7 @@ def check_fit(config: DictConfig) -> None:
     Of a function in the place of an agent, the module is imported.
 
     Raises:
-        UserError, note_rl.errors.NoteRLError: As of `build_run` and `BuiltRun.try_out`.
+        UserError, note_rl.errors.NoteRLError: Raised by `build_run` or `BuiltRun.try_out`.
     """
     if config.resume is None and config.get("backend") is None:
         find_function(resolve(config)["agent"])
