@@ -132,7 +132,7 @@ class InStudy:
         described: Properties that a study must not change while it goes on, by key.
         changed: Those of them that have changed, in words, given all that is kept of before, and as it is now.
         plan_rows: Of the plan, behind those of the space.
-        unit: The unit of a score besides its metric; empty: none.
+        unit: The scale of a score, added to the name of its metric; empty: the metric's own.
     """
 
     worked_out: Callable[[optuna.Study, JsonDict, bool], Mapping[str, object]] = nothing

@@ -134,7 +134,7 @@ class RunEnd:
         seconds: Wall time of all its attempts.
         others: Its values of the objectives behind the score.
         used: The share of its budget that it has used, of a run that ended by itself before that did.
-        time_limit: The score of runs that miss a value; 0: no score goes by it, or none is known.
+        time_limit: Seconds by which runs that miss a value are scored; 0: no score goes by it, or none is known.
     """
 
     outcome: Outcome
