@@ -17,8 +17,8 @@ from tuner.commands.output_folders import remove_empty
 from tuner.config.composition import RunConfig
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
+from tuner.results.metric import Mixed
 from tuner.results.number_format import format_mean, format_number, format_seconds
-from tuner.results.objective import Mixed
 from tuner.runs import run_folders as runs
 from tuner.runs.adaptation_log import describe_adaptation
 from tuner.runs.build import build_distributed, build_run, build_trackers, check_trackers, find_function

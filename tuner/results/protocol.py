@@ -20,8 +20,8 @@ from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import POSITIVE, Count, Number, OneOf, described
 from tuner.config.section_base import Section
 from tuner.errors import UserError
+from tuner.results.metric import Metric, Timing, make_metric, make_others
 from tuner.results.number_format import seconds_of
-from tuner.results.objective import Metric, Timing, make_metric, make_others
 from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord
 from tuner.results.selection import AGGREGATES
 from tuner.results.statistics import spearman, spearman_bound
@@ -144,7 +144,7 @@ class StudySettings(Section, path="study"):
     """How large a study is and how it judges.
 
     Attributes:
-        metric: Name of the metric, see `tuner.results.objective`; or a list of it and of further objectives. With
+        metric: Name of the metric, see `tuner.results.metric`; or a list of it and of further objectives. With
             any, there are no race and no baselines, which go by one score.
         baselines: Names of known configurations that the winner is compared with besides the default one.
         constraints: Conditions that a configuration must hold to be chosen, as `seconds<600`.

@@ -12,7 +12,7 @@ from note_rl.collect.evaluation import random_policy_returns
 from tuner.config.composition import RunConfig
 from tuner.errors import UserError
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL
-from tuner.results.objective import Mixed, make_metric
+from tuner.results.metric import Mixed, make_metric
 from tuner.results.protocol import penalty, seed_stream
 from tuner.results.statistics import Interval, difference_interval, iqm
 from tuner.runs.build import build_run

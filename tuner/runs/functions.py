@@ -16,7 +16,7 @@ from note_rl.collect.evaluation import random_policy_returns
 from note_rl.environments import EnvFactory
 from tuner.config.composition import CheckpointConfig, EvaluationConfig, TrainingConfig
 from tuner.errors import UserError
-from tuner.results.objective import STEP_TOLERANCE
+from tuner.results.metric import STEP_TOLERANCE
 from tuner.runs.build import build_function, build_wrappers
 from tuner.runs.probe import NUM_EPISODES
 from tuner.runs.training import EvaluationPoint, TrainOutcome

@@ -17,7 +17,7 @@ from tuner.config.composition import with_section_defaults, without_reference
 from tuner.config.paths import config_difference, get_path, num_values, set_path
 from tuner.config.trust import admit, remember, trusted_modules
 from tuner.errors import UserError
-from tuner.results.objective import STEP_TOLERANCE, missing_points
+from tuner.results.metric import STEP_TOLERANCE, missing_points
 from tuner.runs.adaptation_log import DECISIONS_FILE
 from tuner.runs.config_checks import checked_run
 from tuner.runs.training import EARLY_STOPPING, TARGET_REWARD

@@ -18,7 +18,7 @@ from note_rl.types import TrainResult
 from tuner.config.composition import RunConfig
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
-from tuner.results.objective import missing_points
+from tuner.results.metric import missing_points
 from tuner.runs.build import BuiltRun, build_distributed, build_run
 from tuner.runs.checkpoints import BestWeights, Checkpoint, EpisodeLog, take_weights
 from tuner.runs.evaluation_policy import acting_by, checking

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from tuner.errors import UserError
 from tuner.results.features import kept_metrics
+from tuner.results.metric import SECONDS, Metric, make_metric, make_others, missing_points
 from tuner.results.number_format import describe_subject, join_words
-from tuner.results.objective import SECONDS, Metric, make_metric, make_others, missing_points
 from tuner.results.protocol import Decider, Search, StagePlan, StudySettings, plan_stages
 from tuner.results.records import SCREEN, Objective, RunRecord, Scalar
 from tuner.study.schedule_text import Schedule, as_setting

@@ -5,7 +5,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Protocol
 
-from tuner.results.objective import Rescale, as_it_is, other_values
+from tuner.results.metric import Rescale, as_it_is, other_values
 from tuner.results.records import RunRecord
 from tuner.study.definition import StudyDefinition
 from tuner.study.run_checks import config_mismatch

@@ -10,7 +10,7 @@ from optuna.pruners import BasePruner
 from optuna.trial import FrozenTrial
 
 from tuner.features import nothing, parts
-from tuner.results.objective import Rescale, as_it_is
+from tuner.results.metric import Rescale, as_it_is
 from tuner.results.records import SCREEN, Descent, RunRecord
 from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.dispatch import Judge, Stage

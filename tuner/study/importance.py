@@ -10,7 +10,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.results.insights.main_effects import NUM_PLACES, AdditiveModel, Term, contrasts, polynomials
-from tuner.results.objective import Curve, FloatArray, Metric, Timing
+from tuner.results.metric import Curve, FloatArray, Metric, Timing
 from tuner.results.records import Importances
 from tuner.study.storage.trial_records import ENDING_ATTRIBUTE, OUTCOME_ATTRIBUTE, curve_of, time_limit_of, times_of
 from tuner.trial.messages import JsonDict, Outcome

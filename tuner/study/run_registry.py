@@ -14,7 +14,7 @@ import optuna
 from optuna.distributions import BaseDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from tuner.results.objective import Timing
+from tuner.results.metric import Timing
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import LARGEST_NUMBER, Candidate, StudyDefinition
 from tuner.study.enqueued import admits

@@ -12,8 +12,8 @@ from optuna.samplers import TPESampler
 from tuner.executors.base import Executor
 from tuner.features import parts
 from tuner.results.features import all_stages, stages_behind
+from tuner.results.metric import Rescale, as_it_is
 from tuner.results.number_format import counted
-from tuner.results.objective import Rescale, as_it_is
 from tuner.results.protocol import stage_seeds
 from tuner.results.records import (
     CONFIRM,

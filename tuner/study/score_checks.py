@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 
 from tuner.errors import UserError
-from tuner.results.objective import SECONDS, Metric, Rescale, Timing, as_it_is, other_values
+from tuner.results.metric import SECONDS, Metric, Rescale, Timing, as_it_is, other_values
 from tuner.results.records import Objective, RunRecord
 from tuner.trial.messages import Outcome
 

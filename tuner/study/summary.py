@@ -10,8 +10,8 @@ from optuna.study import StudyDirection
 from tuner.features import parts
 from tuner.results.features import InResults, all_facts
 from tuner.results.insights.effort import used_share
+from tuner.results.metric import make_metric, make_others
 from tuner.results.number_format import counted, join_words
-from tuner.results.objective import make_metric, make_others
 from tuner.results.records import (
     CONFIRM,
     LATER_STAGES,

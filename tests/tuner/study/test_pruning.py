@@ -8,7 +8,7 @@ from optuna.trial import TrialState
 from tests.tuner.entries import quality
 from tests.tuner.studies import FakeExecutor, Script, asha, learn, run_study
 from tests.tuner.study_records import stored
-from tuner.results.objective import Mixed
+from tuner.results.metric import Mixed
 from tuner.results.protocol import Pruning
 from tuner.study import StudyListener
 from tuner.trial.messages import Outcome, TrialSpec

@@ -18,8 +18,8 @@ from tuner.errors import UserError
 from tuner.features.ablation.facts import Ablation, CheckedRange, CheckedValue
 from tuner.features.ablation.found_ranges import allowed_loss, holds, loss
 from tuner.features.ablation.settings import MIN_SEEDS
+from tuner.results.metric import FloatArray
 from tuner.results.number_format import short_names
-from tuner.results.objective import FloatArray
 from tuner.study.importance import profiles
 from tuner.study.space.coordinates import Bounds, as_number
 from tuner.study.space.space import Parameter, Space

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tuner.checking.features import InChecking
 from tuner.checking.section_types import StudyConfig
 from tuner.errors import UserError
-from tuner.results.objective import StepsTo
+from tuner.results.metric import StepsTo
 
 
 def _typed(settings: StudyConfig, overrides: Sequence[str]) -> None:

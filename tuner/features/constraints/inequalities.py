@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tuner.errors import UserError
+from tuner.results.metric import METRICS, SECONDS, Curve, StepsTo, make_metric
 from tuner.results.number_format import format_number
-from tuner.results.objective import METRICS, SECONDS, Curve, StepsTo, make_metric
 from tuner.results.records import Scalar
 from tuner.support.names import did_you_mean
 

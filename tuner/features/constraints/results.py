@@ -8,8 +8,8 @@ from tuner.features.constraints.feasibility import Feasibility, describe_counts,
 from tuner.features.constraints.inequalities import Constraint, is_of_curve, parse_constraints
 from tuner.results.features import InResults, RunColumn, ShownIn, chosen
 from tuner.results.findings import Finding, Verdict
+from tuner.results.metric import SECONDS
 from tuner.results.number_format import format_number, join_words
-from tuner.results.objective import SECONDS
 from tuner.results.protocol import StudySettings
 from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, Scalar, StudySummary
 

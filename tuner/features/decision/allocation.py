@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tuner.features.decision.gaussian_process import Posterior
-from tuner.results.objective import FloatArray
+from tuner.results.metric import FloatArray
 
 
 def best_of(found: Posterior, candidates: Sequence[int]) -> int:

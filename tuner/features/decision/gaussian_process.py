@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.results.objective import FloatArray
+from tuner.results.metric import FloatArray
 
 IntArray = NDArray[np.int64]
 

@@ -10,7 +10,7 @@ from tuner.features.decision.facts import Believed
 from tuner.features.decision.gaussian_process import Observations, Posterior, posterior
 from tuner.features.decision.parameter_places import coordinates_of
 from tuner.features.decision.run_scores import Scoring
-from tuner.results.objective import FloatArray
+from tuner.results.metric import FloatArray
 from tuner.results.records import CONFIRM, RunRecord
 from tuner.results.statistics import student_t
 from tuner.study.definition import StudyDefinition

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from tuner.results.objective import FloatArray
+from tuner.results.metric import FloatArray
 from tuner.study.importance import places_of
 
 _MIDDLE = 0.5

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tuner.results.objective import STEP_TOLERANCE, FloatArray, Metric, Timing
+from tuner.results.metric import STEP_TOLERANCE, FloatArray, Metric, Timing
 from tuner.results.records import SCREEN, RunRecord
 from tuner.trial.messages import Outcome
 

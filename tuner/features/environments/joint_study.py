@@ -19,7 +19,7 @@ from tuner.config.paths import get_path
 from tuner.errors import UserError
 from tuner.features.environments.scales import ScoreScale, check_scale
 from tuner.features.environments.typed import SETTING, as_typed, in_environment
-from tuner.results.objective import METRICS, TargetMetric, make_metric
+from tuner.results.metric import METRICS, TargetMetric, make_metric
 from tuner.results.protocol import DEFAULT_BASELINE, StudySettings
 from tuner.runs.config_checks import resolve
 from tuner.runs.functions import function_name, is_function

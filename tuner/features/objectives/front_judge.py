@@ -14,7 +14,7 @@ from tuner.features.objectives.leads import (
     measure_margins,
 )
 from tuner.features.objectives.pareto_front import Losses
-from tuner.results.objective import STEP_TOLERANCE, make_metric, make_others
+from tuner.results.metric import STEP_TOLERANCE, make_metric, make_others
 from tuner.results.records import RunRecord
 from tuner.study.definition import StudyDefinition
 from tuner.study.run_registry import Run, RunRegistry

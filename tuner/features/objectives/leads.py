@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from tuner.features.objectives.pareto_front import Losses
+from tuner.results.metric import SECONDS, STEP_TOLERANCE, Curve, Metric, Timing, make_metric
 from tuner.results.number_format import format_number, join_words
-from tuner.results.objective import SECONDS, STEP_TOLERANCE, Curve, Metric, Timing, make_metric
 from tuner.results.protocol import Pruning
 from tuner.results.records import Objective, RunRecord
 from tuner.results.statistics import spearman, spearman_bound

@@ -17,7 +17,7 @@ from tuner.errors import UserError
 from tuner.finders.find_arguments import trained, with_strategy
 from tuner.finders.finder_process import Measured
 from tuner.finders.subjects import ConfiguredSubject, LiveSubject, Subject
-from tuner.results.objective import AUC, Mixed
+from tuner.results.metric import AUC, Mixed
 from tuner.runs.training import run_training
 from tuner.trackers.history import HistoryTracker
 from tuner.trial.context import TrialContext

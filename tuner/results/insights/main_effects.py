@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from tuner.results.objective import FloatArray
+from tuner.results.metric import FloatArray
 from tuner.results.statistics import average_ranks
 
 _DEGREE: Final = 3

@@ -10,7 +10,7 @@ from typing import Any
 
 from note_rl.errors import NoteRLError
 from tuner.errors import UserError
-from tuner.results.objective import STEP_TOLERANCE
+from tuner.results.metric import STEP_TOLERANCE
 from tuner.runs.command.metric_files import MetricReader, Point
 from tuner.runs.command.metric_source import MetricSource, check_within
 from tuner.runs.command.score_grid import ScoreGrid

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from tuner.results.objective import STEP_TOLERANCE
+from tuner.results.metric import STEP_TOLERANCE
 from tuner.runs.command.metric_files import Batch, Point
 
 _SPARE = 1000  # values before those of a window, for a program that goes on from before them

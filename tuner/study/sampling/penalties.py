@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tuner.results.objective import SECONDS, Metric, Timing, make_metric
+from tuner.results.metric import SECONDS, Metric, Timing, make_metric
 from tuner.results.protocol import penalty, robust_worst
 from tuner.results.records import Objective, RunRecord
 from tuner.study.run_registry import Run, RunEnd

@@ -14,7 +14,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.errors import UserError
-from tuner.results.objective import AUC, Final
+from tuner.results.metric import AUC, Final
 from tuner.results.records import DESCENT, Descent, RunRecord, Scalar
 from tuner.support.plain_text import MAX_REASON, plain
 from tuner.trial.messages import OUTPUT_FILE, JsonDict, Outcome
