@@ -112,7 +112,7 @@ class BuiltRun:
         agent: With its settings assigned.
         optimizer: Of the agent's parameters.
         used: The values found in these objects, by config path.
-        sharing: With whom gradient steps are shared: arguments of distributed_training(); none: with nobody.
+        sharing: How gradient steps are shared: arguments of distributed_training(); none: they are not shared.
     """
 
     config: RunConfig
@@ -154,7 +154,7 @@ class BuiltRun:
 
 @dataclass(frozen=True)
 class Sharing:
-    """With whom a run shares its gradient steps; see `tuner.runs.run_strategy`.
+    """How a run shares its gradient steps with devices or processes; see `tuner.runs.run_strategy`.
 
     Attributes:
         arguments: Of distributed_training(); none: it is train() that is called.
@@ -171,7 +171,7 @@ def build_run(config: RunConfig, sharing: Sharing | None = None) -> BuiltRun:
 
     Args:
         config: The run.
-        sharing: With whom it trains; None: with nobody, or it does not train at all.
+        sharing: How it shares gradient steps; None: it does not, or does not train at all.
 
     Raises:
         UserError: The framework or the device is missing, or a part cannot be built from its settings.

@@ -1,4 +1,4 @@
-"""With whom a run takes its gradient steps: with devices, or with processes that are started here or elsewhere."""
+"""Distribution of a run's gradient steps: over devices, or over processes that are started here or elsewhere."""
 
 import json
 import os
@@ -149,7 +149,7 @@ def _goes_on() -> None:
 
 @contextmanager
 def together(config: RunConfig, check: Callable[[], None] = _goes_on) -> Iterator[Sharing]:
-    """With whom a run of this process shares its gradient steps; whom it starts is there within.
+    """The sharing of gradient steps for a run of this process; processes that it starts exist within the block.
 
     Args:
         config: Of the run.

@@ -1,8 +1,8 @@
 """The folder of a trial: what is in it, how it is written so that a kill at any instant leaves it readable.
 
 Whole files are written aside and moved; files that grow are appended to line by line, and a last line that was cut
-short is passed over by readers and removed by the next child. Who may write is decided by a lock that the child holds
-until it ends.
+short is passed over by readers and removed by the next child. The right to write is given by a lock that the child
+holds until it ends.
 """
 
 import fcntl

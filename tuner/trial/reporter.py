@@ -1,4 +1,4 @@
-"""Whom a run tells how it goes, and what stands behind that."""
+"""Interfaces through which a run reports: its reporter, and the line to the controller behind it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol

@@ -1,8 +1,8 @@
 """An ablation: what was measured on the way from the default configuration to a study's winner. Nothing runs here.
 
 The way is that of Fawcett & Hoos (2016, "Analysing differences between algorithm configurations through ablation",
-Journal of Heuristics 22): from where one is, every change that is left is tried by itself, and the best is kept. Who is
-best is found by a race on seeds of its own; what each step brings is measured on others, as a score that was used to
+Journal of Heuristics 22): from where one is, every change that is left is tried by itself, and the best is kept. The
+best is found by a race on seeds of its own; the gain of each step is measured on others, as a score that was used to
 choose is too good by construction.
 """
 

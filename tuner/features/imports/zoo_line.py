@@ -33,7 +33,7 @@ def import_zoo(name: str, agent: str | None, file: str | None) -> int:
 
     Args:
         name: ALGORITHM/ENVIRONMENT.
-        agent: For whom; None: one of ours, by the actions of the environment.
+        agent: The agent to train; None: one of ours, by the actions of the environment.
         file: Of the Zoo; None: that of the installed package.
 
     Raises:
@@ -71,7 +71,7 @@ def zoo_words(entry: ZooEntry, agent: str | None) -> tuple[Written, list[str]]:
 
     Args:
         entry: Of the Zoo.
-        agent: As typed for whom; None: one of ours, by the actions of the environment.
+        agent: The agent to train, as typed; None: one of ours, by the actions of the environment.
 
     Raises:
         UserError: Nothing here trains it.

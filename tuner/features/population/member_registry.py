@@ -1,4 +1,4 @@
-"""The runs of a population: one for each member and generation, each an Optuna trial that knows whom it comes from.
+"""The runs of a population: one for each member and generation, each an Optuna trial that names its parent.
 
 What a member does next follows from the scores of its generation and the study's seed alone, so the storage is all
 that a controller needs to go on where another one was killed.
