@@ -145,7 +145,7 @@ AUTO: Final = "auto"
 
 
 def decisions() -> dict[str, Decider | None]:
-    """Rules that can choose the winner of a study, by their names in `study.decision`."""
+    """Rules that can choose the winner of a study, by their names in the settings."""
     return {name: made for part in parts(InResults) for name, made in part.decisions.items()}
 
 
