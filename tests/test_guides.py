@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.documents import GUIDES, ROOT, blocks_of, prose_of, rows_in, section, sentences_of, text_of
+from tests.documents import DOCUMENTS, GUIDES, ROOT, blocks_of, prose_of, rows_in, section, sentences_of, text_of
 from tuner.commands.group_options import choices_in, group_names
 from tuner.config.comments import comments_of
 from tuner.trial.outcomes import Outcome
@@ -36,7 +36,7 @@ def test_the_front_page_is_short() -> None:
     assert len(text_of("README.md").splitlines()) <= FRONT_PAGE_LINES
 
 
-@pytest.mark.parametrize("document", ["README.md", "tests/benchmarks/README.md", *GUIDES])
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_sentences_are_short(document: str) -> None:
     assert not [one for one in sentences_of(document) if len(one.split()) > MOST_WORDS]
 

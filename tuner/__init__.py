@@ -45,7 +45,7 @@ def train(
 
     Raises:
         tuner.errors.UserError: A setting is wrong; the message says what to write instead.
-        note_rl.errors.NoteRLError: What the training core refuses.
+        note_rl.errors.NoteRLError: The training core refuses a setting.
         KeyboardInterrupt: After Ctrl-C; a checkpoint was written, `resume=FOLDER` continues.
     """
     from pathlib import Path
@@ -80,8 +80,8 @@ def tune(
     Args:
         overrides: As on the command line: `["agent=ppo", "study.num_trials=50"]`. Or a training function of a module,
             or a class of Stable-Baselines3: `tuner.tune(PPO, env="CartPole-v1", num_trials=20, gamma=0.98)`.
-        also: What is typed beside a function or a class.
-        space: What is searched of it, by argument: a pair (low, high), a list of choices, or
+        also: Further overrides, beside a function or a class.
+        space: The search space, by argument: a pair (low, high), a list of choices, or
             `dict(low=1e-5, high=1e-2, log=True)`; of a class, None: its own search space.
         settings: Other arguments of it; and total_steps, num_points, num_episodes, num_trials, name, folder and seed,
             which are the study's. Of a class env and num_envs are, too.
@@ -93,7 +93,7 @@ def tune(
 
     Raises:
         tuner.errors.UserError: A setting is wrong; the message says what to write instead.
-        note_rl.errors.NoteRLError: What the training core refuses.
+        note_rl.errors.NoteRLError: The training core refuses a setting.
         tuner.study.StudyStopped: After Ctrl-C; the same call goes on.
     """
     from tuner.checking.features import meant
@@ -122,7 +122,7 @@ def tune(
 def load(
     study: "str | Path | StudyResult | None" = None, *, storage: str | None = None, trust: Sequence[str] = ()
 ) -> "StudyResult":
-    """What a study or a sweep found, finished or not: its trials, its winner, the trained agent. Changes nothing.
+    """Loads the result of a study or a sweep, finished or not: trials, winner, trained agent. Changes nothing.
 
     Args:
         study: Its name, its folder (a `Path`, or text with a slash), or what `tune` returned; None: the latest.
@@ -171,9 +171,9 @@ def report(step: float, value: float, *, checkpoint: Any = None, **metrics: floa
         step: Where in the run: the done fraction of its budget, in (0, 1]; for jobs of a Hydra sweep also a number of
             epochs or the like.
         value: The metric there.
-        checkpoint: What `tuner.checkpoint` is to save before the report is made: the trial then goes on right behind
+        checkpoint: A state for `tuner.checkpoint`, saved before the report is made: the trial then goes on right behind
             this report, wherever it is ended. None: nothing is saved.
-        metrics: What else was measured there, by name: written to metrics.jsonl and shown by trackers.
+        metrics: Further measurements there, by name: written to metrics.jsonl and shown by trackers.
 
     Returns:
         Whether a study listens.
@@ -227,7 +227,7 @@ def checkpoint(state: Any) -> bool:
 
 
 def resume() -> Any:
-    """What the trial of this process saved last by `tuner.checkpoint`, to go on from; None: it begins, or is no trial.
+    """Returns the state that this trial saved last by `tuner.checkpoint`; None: it begins, or this process is no trial.
 
     Call it once, before the first report. Restored is what was given to `tuner.checkpoint`, and nothing else: whatever
     else the function draws or counts begins anew. PyTorch's tensors come back on the CPU.

@@ -67,11 +67,11 @@ _COMMAND_COLUMNS, _EXAMPLE_COLUMNS = 33, 41
 
 @dataclass
 class HydraJob:
-    """What Hydra calls for each run. A plain value, so that launchers and sweepers can send it to other processes.
+    """The callable that Hydra runs for each job. Plain data, so that launchers and sweepers can send it elsewhere.
 
     Attributes:
         command: Which one.
-        multirun: What was typed for several runs; None: this is one.
+        multirun: The command line of several runs; None: this is one.
         statuses: Of the runs that have ended.
     """
 
@@ -123,11 +123,11 @@ class HydraJob:
         return self.command.load().tracker_of(config)
 
     def run_config(self, config: DictConfig) -> "JsonDict":
-        """What a job of hydra/sweeper=optuna with this config is said to be."""
+        """The run's configuration under which hydra/sweeper=optuna identifies a job with this config."""
         return self.command.load().trained_config(self._meant(config))
 
     def sweep_backend(self, config: DictConfig) -> "Backend":
-        """What the fork server of hydra/sweeper=optuna has to import for these jobs; called before anything runs.
+        """The framework that the fork server of hydra/sweeper=optuna imports for these jobs; called before any run.
 
         Raises:
             UserError: The command has no score.
@@ -148,7 +148,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The console script.
 
     Args:
-        argv: What was typed after `tuner`; None: this process's arguments.
+        argv: The words behind `tuner`; None: this process's arguments.
 
     Returns:
         0, or 1 if something crashed, 2 for a mistake of the user's, 130 after Ctrl-C.
@@ -278,7 +278,7 @@ def _called(command: Command, checked: Preflight, options: argparse.Namespace) -
 
 
 def _options(command: Command, parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
-    """What was typed, read by Hydra's own parser; what that refuses is explained in our words."""
+    """Parses the command line with Hydra's own parser; its errors are replaced by our words."""
 
     def refuse(message: str) -> NoReturn:
         raise UserError(f"{message}; tuner {command.name} --help says more")

@@ -1,4 +1,4 @@
-"""What is installed and what there is to run on: `tuner doctor`, or `python -m tuner.doctor` where that cannot start.
+"""Installed packages and available hardware: `tuner doctor`, or `python -m tuner.doctor` where that cannot start.
 
 Standard library only, and nothing is imported here: every package is tried in a process of its own, so that one that is
 broken, crashes its process or hangs is a line of the report. No secrets, no names of hosts or users.
@@ -40,7 +40,7 @@ _ASK: Final = {
     "tensorflow": "found['threads'] = module.config.threading.get_intra_op_parallelism_threads(); "
     "found['devices'] = [one.name for one in module.config.list_physical_devices('GPU')]",
 }
-"""What is asked of a framework besides; it is started as a trial is."""
+"""Further checks of a framework; it is started as a trial is."""
 
 _STORAGE: Final = """
 import json, os
@@ -177,7 +177,7 @@ def _tried(programs: Mapping[str, str], threads: int, storage: str, timeout_s: f
 
 
 def _said(found: Mapping[str, Any]) -> str:
-    """What is wrong; one that is slow may well work."""
+    """The problem of a package; a slow one may well work."""
     return next((f"{word}: {found[word]}" for word in ("broken", "slow") if word in found), "")
 
 
@@ -230,7 +230,7 @@ def _is_there(distribution: str) -> bool:
 
 
 _MODULES: Final = {"box2d": "Box2D", "box2d-py": "Box2D", "pygame-ce": "pygame"}
-"""What is imported of distributions that are called otherwise."""
+"""Import names of distributions that have another name."""
 
 _PYTHON: Final = re.compile(r"python_version\s*(<=|>=|<|>|==|!=)\s*['\"](\d+)\.(\d+)['\"]")
 
@@ -294,7 +294,7 @@ def _disk(path: str) -> str:
 
 
 def _wandb() -> str:
-    """What tracker.mode=auto comes to, without asking anybody."""
+    """The effect of tracker.mode=auto, without a request to the network."""
     from tuner.trackers.wandb.run_mode import has_key
 
     return "logged in (a key was found; not tried)" if has_key() else "not logged in: runs are recorded offline"

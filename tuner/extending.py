@@ -1,4 +1,4 @@
-"""What a part of your own has to offer: one name for each kind of part, who calls it, and in which process.
+"""Interfaces for parts of your own: one name for each kind of part, who calls it, and in which process.
 
 A part is a class or a function in a module of yours, and a YAML file in a folder of groups whose `_target_` names it
 (`tuner guide extend`). A package adds its files by an entry point of the group `tuner.conf`, see below. `tuner.testing`

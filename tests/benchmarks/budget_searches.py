@@ -47,7 +47,7 @@ from tuner.features.budgets.budget_points import BudgetPoint, compared_budgets, 
 from tuner.features.budgets.budget_studies import BudgetStudies
 from tuner.features.population.random_points import sample
 from tuner.results.insights.effort import used_share
-from tuner.results.objective import Mixed
+from tuner.results.metric import Mixed
 from tuner.results.records import TEST, Scalar, StudySummary
 from tuner.results.statistics import bootstrap_interval, iqm
 from tuner.runs.config_checks import resolve

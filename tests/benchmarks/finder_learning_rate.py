@@ -25,7 +25,7 @@ from tuner.finders.finder_study import Plan, run_plan
 from tuner.finders.learning_rate.search import search_rates
 from tuner.finders.learning_rate.tests import RateSettings
 from tuner.finders.subjects import ConfiguredSubject
-from tuner.results.objective import AUC
+from tuner.results.metric import AUC
 from tuner.runs.config_checks import resolve
 from tuner.trial.context import TrialContext
 from tuner.trial.messages import JsonDict

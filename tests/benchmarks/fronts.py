@@ -44,7 +44,7 @@ from tuner.features.objectives.leads import Objectives, RungMargins, measure_mar
 from tuner.features.objectives.pareto_front import Losses, front_of
 from tuner.features.population.random_points import sample
 from tuner.results.insights.effort import used_share
-from tuner.results.objective import Mixed, make_others
+from tuner.results.metric import Mixed, make_others
 from tuner.results.protocol import Pruning
 from tuner.results.records import CONFIRM, SCREEN, Scalar, StudySummary
 from tuner.results.statistics import bootstrap_interval

@@ -46,7 +46,7 @@ from tuner.commands.study_from_config import define, search_parts
 from tuner.config.composition import compose, config_loader
 from tuner.config.paths import get_path
 from tuner.features.population.random_points import sample
-from tuner.results.objective import FloatArray, Metric, Mixed, UntimedMetric
+from tuner.results.metric import FloatArray, Metric, Mixed, UntimedMetric
 from tuner.results.records import Scalar
 from tuner.results.statistics import bootstrap_interval, iqm, mean
 from tuner.results.verdict import verdict

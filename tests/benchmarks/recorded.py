@@ -28,7 +28,7 @@ from tests.benchmarks.landscape import FOLDER, PAIRS, Landscape, about, definiti
 from tuner.errors import UserError
 from tuner.executors.base import TrialBuilt, TrialEnded, TrialFunction, TrialReported, TrialStarted
 from tuner.executors.inline import InlineExecutor
-from tuner.results.objective import Metric
+from tuner.results.metric import Metric
 from tuner.results.records import Scalar
 from tuner.study import StudyDefinition
 from tuner.study.definition import TRAINING_ENTRY, judged_part

@@ -33,7 +33,7 @@ import psutil
 from tests.tuner.chaos import KINDS, Chaos, assert_equal
 from tests.tuner.executors.ray_cluster import KINDS as MACHINE_KINDS
 from tests.tuner.executors.ray_cluster import ClusterChaos, simulated_cluster
-from tuner.results.objective import Mixed
+from tuner.results.metric import Mixed
 from tuner.results.records import RunRecord
 from tuner.runs.simulator import Synthetic
 from tuner.study import StudyStore, summarise

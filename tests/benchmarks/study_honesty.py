@@ -18,7 +18,7 @@ from optuna.samplers import RandomSampler
 
 from tests.benchmarks.study_scale import SPACE
 from tuner.executors.inline import InlineExecutor
-from tuner.results.objective import Mixed
+from tuner.results.metric import Mixed
 from tuner.results.protocol import StudySettings, plan_stages, stage_seeds
 from tuner.results.records import StudySummary
 from tuner.results.statistics import bootstrap_interval, mean

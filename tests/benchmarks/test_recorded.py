@@ -13,7 +13,7 @@ from tests.benchmarks.landscape import FOLDER, PAIRS, SEEDS, Landscape, Row, abo
 from tests.benchmarks.protocols_pooled import pooled
 from tests.benchmarks.recorded import Recorded, RecordedExecutor, Surrogate, matern, recorded
 from tuner.errors import UserError
-from tuner.results.objective import Final, Mixed
+from tuner.results.metric import Final, Mixed
 from tuner.study import StudyDefinition, StudyRunner, StudyStore
 from tuner.study.space.space import Space
 

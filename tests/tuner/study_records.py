@@ -6,7 +6,7 @@ import optuna
 
 from tests.tuner.entries import synthetic_curve
 from tests.tuner.studies import journal
-from tuner.results.objective import Mixed
+from tuner.results.metric import Mixed
 from tuner.results.records import StudySummary
 from tuner.study import StudyListener, StudyStore
 from tuner.trial.messages import Outcome

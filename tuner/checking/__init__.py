@@ -1,1 +1,1 @@
-"""What each command's configuration must hold, and what is said of one that does not."""
+"""Checks the configuration of each command, and words the refusals."""

@@ -129,7 +129,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _text(file: Path) -> str:
-    """What Hydra would read; it would wait for a pipe."""
+    """The content of a file of settings; a pipe, for which Hydra would wait, is refused."""
     try:
         if not file.is_file() or file.stat().st_size > _MOST_BYTES:
             raise UserError(f"{file} is no configuration: it is no file, or has more than {_MOST_BYTES:,} bytes")

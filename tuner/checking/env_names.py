@@ -27,7 +27,7 @@ _ID: Final = re.compile(r"[\w.:/-]+-v\d+")
 
 
 def as_typed_here(name: str) -> str | None:
-    """What to type for an environment that others call by that name; None: it is no such name.
+    """The override that selects an environment known elsewhere by that name; None: the name is unknown.
 
     Args:
         name: Such as `Pong`, `PongNoFrameskip-v4`, `ALE/Pong-v5` or `HalfCheetah-v5`.

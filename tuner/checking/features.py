@@ -1,4 +1,4 @@
-"""What a feature adds to the configurations of commands."""
+"""Contributions of a feature to the configurations of commands."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,19 +15,19 @@ def _same(overrides: Sequence[str], name: str = "") -> Sequence[str]:
 
 @dataclass(frozen=True)
 class InChecking:
-    """What a feature adds to the configurations of commands.
+    """Contributions of a feature to the configurations of commands.
 
     Attributes:
         schemas: Of commands of its own, by primary config.
         trained: Of commands of its own that train as configured: by primary config, the dataclass of the plain values.
-        absent: What to say of a key in one of these groups where that is off, by group.
-        named: What was typed for any command, with the name of a file of settings in place of what is short for it.
-        meant: What was typed for `tuner tune`, with what is short for something else as that.
+        absent: The advice for a key in one of these groups where that is off, by group.
+        named: The overrides of any command, with the name of a file of settings in place of its short form.
+        meant: The overrides of `tuner tune`, with short forms written in full.
         again: The opposite: what to type again.
-        within: What would be typed for the part of a run of that name alone.
+        within: The overrides with which the part of a run of that name could be run alone.
         one_only: Refuses what only `tuner tune` takes, given what was typed and for which command.
         typed: Refuses what was typed for `tuner tune` and has no meaning with these settings.
-        trainer: What is typed for a class of another library given in Python; nothing: it is none that is known.
+        trainer: Overrides for a class of another library given in Python; nothing: the class is unknown.
         sections: Settings of `tuner tune`, which may be left out: by key, the dataclass of a group.
     """
 
@@ -45,14 +45,14 @@ class InChecking:
 
 
 def named(overrides: Sequence[str]) -> list[str]:
-    """What was typed for any command, with the names of files of settings in place of what is short for them."""
+    """The overrides of any command, with the names of files of settings in place of their short forms."""
     for part in parts(InChecking):
         overrides = part.named(overrides)
     return list(overrides)
 
 
 def meant(overrides: Sequence[str]) -> list[str]:
-    """What was typed for `tuner tune`, with what is short for something else as that."""
+    """The overrides of `tuner tune`, with short forms written in full."""
     overrides = named(overrides)
     for part in parts(InChecking):
         overrides = part.meant(overrides)
@@ -67,7 +67,7 @@ def typed_again(overrides: Sequence[str]) -> list[str]:
 
 
 def typed_within(overrides: Sequence[str], name: str) -> list[str]:
-    """What would be typed for one of the parts of a run alone; of no name, what was typed."""
+    """The overrides with which one part of a run could be run alone; without a name, all overrides."""
     for part in parts(InChecking) if name else ():
         overrides = part.within(overrides, name)
     return list(overrides)

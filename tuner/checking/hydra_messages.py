@@ -1,4 +1,4 @@
-"""What Hydra finds wrong with what was typed, in words that name what may have been meant."""
+"""Hydra's errors about overrides, in words that name the setting that was probably meant."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ from tuner.support.passwords import without_password
 
 
 def parse_overrides(overrides: Sequence[str], loader: ConfigLoader | None = None) -> list[Override]:
-    """What was typed, read by Hydra's grammar.
+    """Parses overrides with Hydra's grammar.
 
     Raises:
         UserError: It cannot be read.
@@ -70,7 +70,7 @@ def explain(loader: ConfigLoader, config_name: str, overrides: Sequence[str], er
 
 
 def explain_option(word: str, words: Sequence[str], config_name: str) -> UserError:
-    """What to say of an option that there is not: most likely a setting was meant.
+    """The error for an option that does not exist: most likely a setting was meant.
 
     Args:
         word: The option, such as `--num-trials` or `--num-trials=5`.
@@ -241,7 +241,7 @@ def _replaced(key: str, value: str) -> UserError:
 
 
 def _names_there(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str:
-    """What may have been meant: the nearest names, or those that the innermost existing part of the path has."""
+    """A hint for a refusal: the nearest names, or the names in the innermost existing part of the path."""
     close = nearest(key, [*paths_of(config), *groups])
     if close:
         return one_of(close)
@@ -258,7 +258,7 @@ def _names_there(key: str, config: DictConfig, groups: Sequence[str] = ()) -> st
 
 
 def _node_at(config: DictConfig, path: str) -> Any:
-    """What stands at a path; None if there is nothing, or no path could be like that."""
+    """The node at a path; None if there is none, or the path cannot exist."""
     try:
         return OmegaConf.select(config, path)
     except OmegaConfBaseException:  # a path through a value, a reference to nothing

@@ -7,7 +7,7 @@ from tuner.errors import UserError
 
 
 def with_lists(overrides: Sequence[str], groups: Sequence[str]) -> list[str]:
-    """What was typed, with `agent=[dqn,ppo]` as `agents=[dqn,ppo] agent=dqn`, which is how the rest is composed.
+    """The overrides, with `agent=[dqn,ppo]` as `agents=[dqn,ppo] agent=dqn`, which is how the rest is composed.
 
     Args:
         overrides: As typed.

@@ -1,4 +1,4 @@
-"""What other libraries and the manuals' Python classes call settings and choices, and what they are called here."""
+"""Names of settings and choices in other libraries and in the manuals' Python classes, and their names here."""
 
 import re
 from collections.abc import Collection
@@ -57,14 +57,14 @@ def called_here(path: str, known: Collection[str]) -> str:
 
 
 def chosen_here(group: str, name: str) -> str:
-    """What is typed here for a choice of that name: `env=atari env.game=pong`; empty if nothing is known of it."""
+    """The override for a choice that other libraries call so: `env=atari env.game=pong`; empty if none is known."""
     if group == GROUP:
         return as_typed_here(name) or ""
     return _POLICIES.get(name, "") if group == "policy" else ""
 
 
 def scheduled_here(path: str, value: str) -> str:
-    """What is typed here for a number that falls in a straight line to 0; empty if it is none.
+    """Overrides for a number that decreases linearly to 0; empty if the value is not such a schedule.
 
     Args:
         path: Of the setting.

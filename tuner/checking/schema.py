@@ -1,4 +1,4 @@
-"""What the configuration of a command holds: the words of its description."""
+"""Classes that describe the configuration of a command."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What each command's configuration must hold: the sections with their types and ranges, and the parts that are built.
+"""Schemas of the commands' configurations: the sections with their types and ranges, and the parts that are built.
 
 One table for all commands. A section is a dataclass whose fields are its keys and whose `__post_init__` refuses what is
 out of range; a part is an object described by a `_target_` and its arguments, whose signature says what it takes.
@@ -85,7 +85,7 @@ SCHEMAS: Mapping[str, Schema] = {
 
 
 def schema_of(command: str, present: Collection[str]) -> Schema:
-    """What the configuration of a command must hold.
+    """The schema of a command's configuration.
 
     Args:
         command: Its primary config; one of the user's own is that of a training run.

@@ -80,11 +80,11 @@ class StudyConfig(StudySettings):
 
     @property
     def search(self) -> Search | None:
-        """What draws configurations in place of screening; None: nothing."""
+        """The method that draws configurations in place of screening; None: screening does."""
         return search_of(self.evolution)
 
     def decider(self, begun: Callable[[], JsonDict | None]) -> Decider | None:
-        """What chooses the winner in place of the scores on the seeds of confirmation; None: these do.
+        """The rule that chooses the winner in place of the scores on the seeds of confirmation; None: these do.
 
         Args:
             begun: Gives what the storage knows of the study; None: it has not been begun.

@@ -52,7 +52,7 @@ def check_sections(resolved: JsonDict, schema: Schema) -> Iterator[Correction]:
 
 
 def left_out(resolved: JsonDict, schema: Schema) -> Iterator[Correction]:
-    """What was taken away of the command's own values and sections, with what it is by default.
+    """Keys deleted from the command's own values and sections, each with its default.
 
     Not of a run's sections: what is not in a run's configuration is for the training core to know.
     """
@@ -123,7 +123,7 @@ def _may_lack(schema: Schema, name: str) -> bool:
 
 
 def _remedy(name: str, choices: Choices) -> str:
-    """What is to be typed; nothing for what was read from a file, which has no choices of any kind."""
+    """The hint on the choices that exist; empty for a config that was read from a file, which has no choices."""
     return f": {_choose(name, choices(name))}" if choices("agent") else ""
 
 

@@ -1,4 +1,4 @@
-"""What Hydra's grammar cannot read: which mistake it most likely is, and the line that was meant.
+"""Overrides that Hydra's grammar cannot read: the most likely mistake, and the line that was meant.
 
 A correction is only offered if it can be read, so each is tried in turn.
 """
@@ -36,7 +36,7 @@ _ARGUMENTS: Final = {
 
 
 def refusal_of(words: Sequence[str], word: str) -> UserError:
-    """What to say of a word that cannot be read.
+    """The error for an override that cannot be read.
 
     Args:
         words: All that was typed.

@@ -51,7 +51,7 @@ class KnownConfigs:
         self._typed = {name: words for part in parts(InCommands) for name, words in part.baselines.items()}
 
     def starts(self, names: Sequence[str]) -> dict[str, JsonDict]:
-        """What a search begins with, by name.
+        """Configurations that a search begins with, by name.
 
         Raises:
             UserError: There is none of a name, or it trains another agent.
@@ -59,7 +59,7 @@ class KnownConfigs:
         return {name: self._start(name) for name in names}
 
     def baselines(self, names: Sequence[str]) -> dict[str, JsonDict]:
-        """What a winner is compared with, by name: trained as long as the study trains, and measured alike.
+        """Configurations that a winner is compared with, by name: trained as long as the study trains, measured alike.
 
         Args:
             names: Of experiments; `experiment` stands for all that have settings for this agent in this environment.
@@ -106,7 +106,7 @@ class KnownConfigs:
         return self._under_the_same_conditions(found)
 
     def _typed_as(self, words: Sequence[str]) -> JsonDict:
-        """What is composed of these words, for the study's environment, budget and evaluations."""
+        """The configuration composed of these overrides, for the study's environment, budget and evaluations."""
         default, env = self._default, self._default["env"]
         alike = {"training.total_steps": default["training"]["total_steps"]}
         alike |= {f"evaluation.{name}": default["evaluation"][name] for name in ("num_points", "num_episodes")}
@@ -151,12 +151,12 @@ class KnownConfigs:
 
 @cache
 def _compose(config_dir: str | Path | None, *overrides: str) -> JsonDict:
-    """What is asked for several times before a study begins, and takes half a second."""
+    """Composes a config of `tuner tune`; cached: it is needed several times before a study, and takes half a second."""
     return run_config_of(resolve(compose_or_explain(config_loader(config_dir), "tune", list(overrides))))
 
 
 def _told_by(loader: ConfigLoader, experiment: str, group: str, key: str, default: str) -> str:
-    """What the choice that an experiment makes in a group says, looked up without composing it."""
+    """The value of a key in the choice of a group that an experiment makes, looked up without composing it."""
     choice = _choices(loader, f"experiment/{experiment}").get(group) or _choices(loader, "base").get(group)
     found = loader.repository.load_config(f"{group}/{choice}")
     node: Any = OmegaConf.to_container(found.config, resolve=False) if found else {}

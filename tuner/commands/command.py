@@ -1,4 +1,4 @@
-"""What a command is, and what its module must have."""
+"""The description of a command, and the interface of its module."""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CommandModule(Protocol):
-    """What `tuner.cli` uses of a command module."""
+    """The functions of a command module that `tuner.cli` calls."""
 
     def run(self, config: "DictConfig", folder: Path, overrides: Sequence[str]) -> int:
         """Does it and returns the exit status."""
@@ -31,7 +31,7 @@ class CommandModule(Protocol):
         """The trackers of a sweep with this config."""
 
     def trained_config(self, config: "DictConfig") -> "JsonDict":
-        """What a job with this config is said to be."""
+        """The run's configuration that identifies a job with this config."""
 
     def objective(self, config: "DictConfig", trial: "TrialContext") -> float:
         """Does it as a trial of a sweep and returns the score."""
@@ -50,10 +50,10 @@ class CommandModule(Protocol):
 
 @dataclass(frozen=True)
 class Command:
-    """What `tuner.cli` has to know of a command without importing it.
+    """The description of a command, which `tuner.cli` reads without importing its module.
 
     Attributes:
-        name: What is typed after `tuner`.
+        name: The word behind `tuner`.
         summary: One line for the help page.
         config_name: Its primary config in conf/.
         is_job: Run by Hydra, which makes its folder and offers --multirun; else called directly.
@@ -68,12 +68,12 @@ class Command:
         own_code: Modules in the working directory are part of the program, as of a job.
         listed: Groups of which several choices may be listed (`agent=[a,b]`); the list becomes that of the setting with
             an s behind the name, and its first choice that of the group.
-        usage: What may follow the name, for the help page.
+        usage: The arguments that may follow the name, for the help page.
         folder_key: The setting that names another folder to write into.
         is_search: Whether features give what is typed another meaning.
         module: Where it is; empty: the one of its name in this package.
-        example: What it is good for, beside `tuner NAME STUDY`, for the help page.
-        typed: What was typed, where a setting bears the name of a group there, with the name that it has in its config.
+        example: Its use beside `tuner NAME STUDY`, for the help page.
+        typed: The overrides; a setting that bears the name of a group gets the name that it has in its config.
     """
 
     name: str
@@ -97,7 +97,7 @@ class Command:
     typed: Callable[[Sequence[str]], Sequence[str]] = list
 
     def meant(self, overrides: Sequence[str]) -> list[str]:
-        """What was typed, with short forms written in full."""
+        """The overrides, with short forms written in full."""
         from tuner.config.overrides import quoted_texts
 
         overrides = quoted_texts(self.typed(overrides))
@@ -126,14 +126,14 @@ class Command:
         """Everything up to the moment at which the command would begin; nothing is written.
 
         Args:
-            overrides: What was typed, as it is `meant`.
+            overrides: The overrides, as `meant` returns them.
             config_dir: A user's own folder of groups.
             config_name: Another primary config than the command's own.
             multirun: Whether overrides may list several values.
 
         Raises:
-            UserError: What is wrong and what to type instead.
-            note_rl.errors.NoteRLError: What the training core refuses.
+            UserError: A setting or a combination of settings is wrong; the message says what to type instead.
+            note_rl.errors.NoteRLError: The training core refuses a setting.
         """
         from tuner.commands.preflight import check_command, refuse_primary_of_another
 

@@ -74,7 +74,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
 
 
 def _other(config: DictConfig) -> CommandModule | None:
-    """What a feature compares in place of adaptation."""
+    """A feature's comparison in place of that of adaptation; None: no feature has one for this config."""
     return next(filter(None, (part.compared(config) for part in parts(InCommands))), None)
 
 

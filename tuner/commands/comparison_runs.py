@@ -52,7 +52,7 @@ class ComparedRuns:
         runs: Arm, seed and configuration of each.
         scores: Those that are known; gets the others as soon as they are.
         folder: Of the folders of the runs.
-        study: What trials and trackers know it as.
+        study: Its name for trials and trackers.
         metric: Name of what makes a score of a curve.
     """
 
@@ -124,7 +124,7 @@ class _Run:
         return int(self.config["training"]["total_steps"])
 
     def score(self, result: TrialResult) -> float:
-        """What it comes to."""
+        """The score of a run that has ended in this way."""
         if result.outcome is Outcome.COMPLETE:
             return score_of(self.curve, self.metric)
         if result.outcome.effects.penalised:

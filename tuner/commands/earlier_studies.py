@@ -1,4 +1,4 @@
-"""What a search begins with that another study has found: `warm_start=study:NAME`."""
+"""Configurations from an earlier study that a search begins with: `warm_start=study:NAME`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""What a feature adds to the command line."""
+"""Contributions of a feature to the command line."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InCommands:
-    """What a feature adds to the command line.
+    """Contributions of a feature to the command line.
 
     Attributes:
         commands: Its own, each with the module that it is in. This is read for the help page: import nothing heavy.
         defined: The study of a config, of what was typed and of the folder of groups, where that is one of the feature.
-        policy: What restores, from the configuration and folder of a run of this function, what it has learned.
-        compared: What does `tuner compare` with this config in place of the comparison of adaptation.
-        tuned: What does `tuner tune` with this config in place of one study.
-        baselines: Known configurations that are no experiments, by the name that is typed for `study.baselines`: what
-            would be typed for one, given the configuration that a study varies.
+        policy: Restores the policy that a run of this function has learned, from its configuration and folder.
+        compared: The module that does `tuner compare` with this config in place of the comparison of adaptation.
+        tuned: The module that does `tuner tune` with this config in place of one study.
+        baselines: Known configurations that are no experiments, by their names in `study.baselines`: the overrides of
+            one, given the configuration that a study varies.
     """
 
     commands: tuple[Command, ...] = ()
@@ -39,5 +39,5 @@ class InCommands:
 
 
 def policy_loader(config: "Mapping[str, Any]") -> "Callable[[Mapping[str, Any], Path], TrainedPolicy] | None":
-    """What restores what a run of a function has learned; None: it is a function of which that is not known."""
+    """The loader of the policy that a run of a function has learned; None: none is known for this function."""
     return next((load for part in parts(InCommands) if (load := part.policy(config))), None)

@@ -67,7 +67,7 @@ def find(config: DictConfig, overrides: Sequence[str] = (), console: Console | N
 
     Args:
         config: Composed from the primary config `find`, checked.
-        overrides: What was typed.
+        overrides: As typed.
         console: Where progress is shown; None: nowhere.
 
     Raises:
@@ -114,7 +114,7 @@ class _Lines(StudyListener):
         self._console.print(f"{num_runs} runs{done}", highlight=False)
 
     def on_start(self, run: Run) -> None:
-        """What is tried."""
+        """Prints the value that a run tries."""
         self._console.print(f"  {escape(self._point(run))} begins", highlight=False, soft_wrap=True)
         self._update(run, "begins")
 
@@ -130,7 +130,7 @@ class _Lines(StudyListener):
         self._update(run)
 
     def on_end(self, run: Run, record: RunRecord) -> None:
-        """What came of it."""
+        """Prints the result of a run."""
         self._update(run)
         self._done += 1
         came = f"{record.outcome}: {record.reason}"
@@ -158,7 +158,7 @@ _TESTS = {
 
 
 def _point(params: Mapping[str, Any]) -> str:
-    """What a run tries, in words."""
+    """The values that a run tries, in words."""
     named = dict(params)
     kind, _, seed = str(named.pop("test", "")).partition(" ")
     tests = [f"{_TESTS[kind]}, seed {seed}"] if kind else []

@@ -29,7 +29,7 @@ def help_page(
     """The page.
 
     Args:
-        command: What is asked about.
+        command: The command that the page is about.
         overrides: As typed: the settings are shown with them.
         config_dir: A user's own folder of groups.
         config_name: The primary config.
@@ -119,7 +119,7 @@ class Setting:
     Attributes:
         path: Dotted.
         value: As composed.
-        text: What is said of it; empty: nothing.
+        text: Its description; empty: there is none.
         is_group: Whether its own settings follow.
     """
 

@@ -1,4 +1,4 @@
-"""What the runs of a Hydra multirun (`-m`) have to do with each other."""
+"""The runs of a Hydra multirun (`-m`): their common command line, and the place of each."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _MEMBER_FILE = "multirun.json"
 
 @dataclass(frozen=True)
 class Multirun:
-    """What was typed for several runs. A plain value, which travels to other processes.
+    """The command line of several runs. Plain data, which travels to other processes.
 
     Attributes:
         command: Name of the command.
@@ -29,7 +29,7 @@ class Multirun:
 
     @classmethod
     def of(cls, command: str, overrides: Sequence[str], config_dir: str | None = None) -> "Multirun":
-        """What was typed for that command, with a folder of the user's own groups."""
+        """Made of a command's overrides, with a folder of the user's own groups."""
         fixed = (one.get_key_element() for one in parse_overrides(overrides) if not one.is_sweep_override())
         options = () if config_dir is None else ("--config-dir", config_dir)
         return cls(command, (*options, *overrides), frozenset(fixed))
@@ -60,7 +60,7 @@ class RunOfMultirun:
     """A run among others.
 
     Attributes:
-        group: What all of them are called.
+        group: Name of all of them together.
         overrides: Those that tell it from others.
     """
 
@@ -78,7 +78,7 @@ class RunOfMultirun:
 
     @classmethod
     def kept_in(cls, folder: Path) -> "RunOfMultirun | None":
-        """What was kept; None: nothing that can be read, and a run can do without."""
+        """Read from the folder of a run; None: there is no readable file, and a run can do without."""
         try:
             kept = parse_json((folder / _MEMBER_FILE).read_bytes())
             return cls(str(kept["group"]), tuple(map(str, kept["overrides"])))

@@ -68,12 +68,12 @@ class Option:
     """One thing that can be typed.
 
     Attributes:
-        key: What is typed before the `=`; with a plus, where the configuration does not have it yet.
+        key: The word before the `=`; with a plus, where the configuration does not have it yet.
         default: Where nothing is typed; null of a class may stand for a value that its text names.
         range: The values that it takes, in words; empty: whatever its class takes.
         search: Its leaf in the search space, as typed there; None: `tuner tune` does not search it.
         searched: The same in words.
-        text: What it is.
+        text: Its description.
         effect: Which way it works; empty: not said.
         typical: The usual range; empty: not said.
     """
@@ -124,7 +124,7 @@ def _show_group(group: str, as_json: bool, config_dir: str | Path | None) -> int
 
 
 def _rows(one: Option) -> Iterator[tuple[str, str]]:
-    """What to type and what it is; below that, the values it takes."""
+    """Rows of a setting: key and description; below that, the values it takes."""
     default = one.default if isinstance(one.default, str) else to_hydra(one.default)
     usual, searched = one.typical and f"usually {one.typical}", one.searched and f"searched over {one.searched}"
     values = "; ".join(filter(None, (one.range, usual, searched)))
@@ -151,7 +151,7 @@ def options_of(config: JsonDict, texts: Mapping[str, str]) -> list[Option]:
 
 
 def _options_in(part: str, node: JsonDict, texts: Mapping[str, str]) -> Iterator[Option]:
-    """What a part of the configuration has, and behind it what its classes take besides."""
+    """Settings of a part of the configuration, and behind them further arguments of its classes."""
     fields, more = _fields_in(part, node)
     for one in settings_in(node, f"{part}.", texts):
         known = fields.get(one.path)
@@ -191,6 +191,6 @@ def _fields_in(part: str, node: JsonDict) -> tuple[dict[str, Field], dict[str, F
 
 
 def _as_typed(known: Field | None, attribute: Literal["range", "text", "effect", "typical"]) -> str:
-    """What is known of a setting, in the words of the command line instead of Python's."""
+    """An attribute of a setting, in the words of the command line instead of Python's."""
     words = "" if known is None else getattr(known, attribute)
     return re.sub(r"\b(None|True|False)\b", lambda found: to_hydra(literal_eval(found[1])), words)

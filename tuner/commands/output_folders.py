@@ -15,7 +15,7 @@ def make_folder(folder: Path, key: str) -> list[Path]:
         key: The setting that names another one.
 
     Returns:
-        What was made, the folder first and then those above it that were not there.
+        The folders that were made, this one first and then those above it.
 
     Raises:
         UserError: It cannot be made or written to.

@@ -111,7 +111,7 @@ class _Agent:
 
 
 class _Learned:
-    """What a function has learned.
+    """The policy that a run of a function has learned.
 
     Args:
         policy: Restored.
@@ -154,7 +154,7 @@ _FILM_NAMES: Final = {"gif": "play.gif", "mp4": "play.mp4", "frames": "frames"}
 
 
 def _films(config: DictConfig, folder: Path) -> list[FilmFile]:
-    """What is to be written; refuses kinds that cannot be, before anything is played."""
+    """The files to be written; refuses kinds that cannot be, before anything is played."""
     chosen = {key: name if config[key] is True else config[key] for key, name in _FILM_NAMES.items()}
     named = [(key, folder / str(name)) for key, name in chosen.items() if name not in (None, False)]
     for key, path in named:

@@ -82,7 +82,7 @@ def _caption(spread: str) -> str:
 
 
 def _in_words(line: ChartLine, unit: str) -> str:
-    """What a line comes to, and from where on it is that of fewer runs."""
+    """The last value of a line in words, and from where on it is that of fewer runs."""
     band = line.band
     words = f"{line.name}: {format_number(float(band.middle[-1]))} at {format_number(float(band.x[-1]))} {unit}"
     whole = band.x[band.num_runs == line.num_runs]

@@ -55,8 +55,8 @@ def preflight(config_name: str, overrides: Sequence[str] = (), config_dir: str |
         config_dir: A user's own folder of groups.
 
     Raises:
-        UserError: What is wrong and what to type instead.
-        note_rl.errors.NoteRLError: What the training core refuses.
+        UserError: A setting or a combination of settings is wrong; the message says what to type instead.
+        note_rl.errors.NoteRLError: The training core refuses a setting.
     """
     return check_command(config_name, overrides, config_dir, multirun=True).config
 
@@ -207,7 +207,7 @@ def _check(
 
 
 def _of_another_agent(loader: ConfigLoader, config_name: str, overrides: Sequence[str]) -> str:
-    """What to add to a refusal where an experiment was chosen together with another agent than it is one of."""
+    """A hint that an experiment was chosen together with another agent than its own; empty if not."""
     typed = {override.key_or_group: override.value() for override in parse_overrides(overrides, loader)}
     experiment, agent = typed.get("experiment"), typed.get("agent")
     if not isinstance(experiment, str) or not isinstance(agent, str):

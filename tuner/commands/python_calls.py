@@ -1,4 +1,4 @@
-"""What `tuner.tune` is called with in Python, as what would be typed."""
+"""Translates the arguments of `tuner.tune` in Python into overrides."""
 
 import inspect
 import os
@@ -40,13 +40,13 @@ _PAIR: Final = 2
 def as_typed(
     trainer: Callable[..., Any], space: Mapping[str, Any] | None, settings: Mapping[str, Any], also: Sequence[str]
 ) -> list[str]:
-    """What would be typed for a function, or a class of another library, and its search space.
+    """Overrides for a function, or a class of another library, and its search space.
 
     Args:
-        trainer: What is tuned.
+        trainer: The function or class that is tuned.
         space: By argument: a pair (low, high), a list of choices, or what a search space may hold.
         settings: Arguments of the function, and of the study.
-        also: What is typed beside it.
+        also: Further overrides.
 
     Raises:
         UserError: The function cannot be found by a trial's process, does not take such arguments, or has no value to
@@ -83,7 +83,7 @@ def _plain(place: str, value: Any) -> Any:
 
     Args:
         place: Where it stands, for the message.
-        value: What was given.
+        value: The given value.
 
     Raises:
         UserError: It is an object of another kind.
@@ -162,8 +162,8 @@ class _Function:
         """The arguments, and for those that are searched its own defaults: the default configuration.
 
         Args:
-            space: What is searched.
-            own: What was given of the arguments.
+            space: The search space.
+            own: The given values of arguments.
             also: The settings that are typed beside them.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What `tuner find` can be asked, and how each question is answered."""
+"""The questions of `tuner find`, and how each is answered."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -78,7 +78,7 @@ FINDERS: Mapping[str, type[RateFinder] | type[AgentFinder]] = {
 
 @dataclass(frozen=True)
 class Found:
-    """What a finder has to say.
+    """The answer of a finder.
 
     Attributes:
         sentences: The verdict.
@@ -98,10 +98,10 @@ class Found:
 def question(
     config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None
 ) -> "RateQuestion | ComparisonQuestion":
-    """What is asked, everything checked.
+    """The question in a configuration, everything checked.
 
     Raises:
-        UserError: What is wrong with it.
+        UserError: A setting of the question is wrong.
     """
     resolved = resolve(config)
     run_config = run_config_of(resolved)

@@ -21,7 +21,7 @@ class NamedRun:
     Attributes:
         folder: Its files.
         config: As written there. It may come from anybody, and is compared, not built.
-        label: What it is called; None: by its settings.
+        label: Its name; None: one made of its settings.
     """
 
     folder: Path

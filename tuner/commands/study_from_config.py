@@ -1,4 +1,4 @@
-"""What study a composed config describes, and what of it is refused before anything is written."""
+"""The study that a composed config describes, and the checks that refuse one before anything is written."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -80,7 +80,7 @@ def check_workplace(resolved: JsonDict) -> None:
 
 
 def search_parts(resolved: JsonDict) -> tuple[SamplerFactory, Any]:
-    """What makes the sampler, and the pruner.
+    """The sampler's factory, and the pruner.
 
     Raises:
         UserError: One of them cannot be built, or needs a package that is not installed.
@@ -147,7 +147,7 @@ def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | 
 
 
 def _settings_of_before(now: StudyDefinition, url: str, overrides: Sequence[str]) -> JsonDict:
-    """What a study was begun with that is another value now, by config path, but for what is typed.
+    """Settings that a study was begun with and that have another value now, by config path, except overridden ones.
 
     Raises:
         UserError: There is no such study.
@@ -225,7 +225,7 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
 
 
 def _begun(url: str, name: str) -> JsonDict | None:
-    """What a storage knows of the definition of a study; None: there is no such study."""
+    """The definition of a study as a storage has it; None: there is no such study."""
     check_url(url)
     if not has_studies(url):
         return None

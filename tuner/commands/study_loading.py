@@ -21,7 +21,7 @@ from tuner.trial.messages import JsonDict
 
 DEFAULT_STORAGE: Final = "sqlite:///studies.db"
 _STORAGE_FILES: Final = {"studies.db": "sqlite", "studies.journal": "journal"}
-"""What the storages of conf/storage are called, to be found from a study's folder."""
+"""The names of storages in conf/storage by file name, to find a storage from a study's folder."""
 
 
 def load(study: str | Path | StudyResult | None, storage: str | None, trust: tuple[str, ...] = ()) -> StudyResult:
@@ -79,7 +79,7 @@ def place_of(word: str, trust: tuple[str, ...], environment: str | None = None) 
     """The folder or checkpoint that a word on the command line names: of a study, its winner's run of highest score.
 
     Args:
-        word: What was typed.
+        word: As typed.
         trust: Modules that a study may name.
         environment: Which one, where the runs of a study have parts; None: the first.
 
@@ -107,7 +107,7 @@ def player_of(word: str, weights: str, trust: tuple[str, ...]) -> Player:
 
 
 def policy_of(place: Path, weights: str, trust: tuple[str, ...]) -> TrainedPolicy | None:
-    """What a run of a function has learned, where that is known; None: the run is one of an agent.
+    """The policy that a run of a function has learned; None: the run is one of an agent.
 
     Raises:
         UserError: Nothing is known of what the function has learned, or the run has saved nothing; or see `read_run`.

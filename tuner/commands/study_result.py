@@ -1,4 +1,4 @@
-"""What a study found, at hand in Python: what `tuner.tune` returns and `tuner.load` finds again."""
+"""Result of a study in Python: `tuner.tune` returns it, and `tuner.load` loads it again."""
 
 import importlib
 import shlex
@@ -42,7 +42,7 @@ class StudyResult:
     Attributes:
         summary: Everything known of it, every run included.
         folder: Its files.
-        winners: What it chose, the best in score first; of one objective that is one. None yet: empty.
+        winners: Its chosen configurations, the best in score first; of one objective that is one. None yet: empty.
         trust: Modules outside of `tuner` that the study may name.
     """
 
@@ -79,7 +79,7 @@ class StudyResult:
 
     @property
     def winner(self) -> Winner:
-        """What was chosen: its label, its values by config path, its whole config; of more than one the best in score.
+        """The chosen configuration: label, values by config path, and whole config; of several, the one of best score.
 
         Raises:
             UserError: Nothing is chosen yet.
@@ -93,7 +93,7 @@ class StudyResult:
 
     @cached_property
     def overrides(self) -> tuple[str, ...]:
-        """What `tuner.train` and `tuner train` need to train the winner again.
+        """Overrides with which `tuner.train` and `tuner train` train the winner again.
 
         Raises:
             UserError: There is no winner yet; or it names code that was not used here before, see `tuner.config.trust`.
@@ -128,7 +128,7 @@ class StudyResult:
 
     @property
     def others(self) -> tuple[Winner, ...]:
-        """What was chosen besides the winner, where there is more than one objective."""
+        """The other chosen configurations, where there is more than one objective."""
         return self.winners[1:]
 
     @property
@@ -172,7 +172,7 @@ class StudyResult:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """What may be said of the winner; `verdict.sentence` in one sentence."""
+        """The verdict on the winner; `verdict.sentence` is its one sentence."""
         return verdict(self.summary)
 
     def agent(self, label: str | None = None, seed: int | None = None, environment: str | None = None) -> Player:
@@ -263,7 +263,7 @@ class StudyResult:
 
 @dataclass(frozen=True, repr=False)
 class TuneResult(StudyResult):
-    """What `tuner.tune` returns: a study that this process has run, so that nobody has to vouch for what it names."""
+    """Result of `tuner.tune`: a study that this process has run, so that nobody has to vouch for its code."""
 
     def _admit(self, overrides: Sequence[str]) -> None:
         """Everything was typed here."""

@@ -52,7 +52,7 @@ def describe_crash(error: BaseException) -> str:
 
 
 def exit_of_the_user(error: SystemExit) -> UserError:
-    """What a job is refused with whose environment, agent or function ends the program."""
+    """The error for a job whose environment, agent or function calls `sys.exit`."""
     walked = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     file, line = next((place for place in reversed(walked) if _is_users(place[0])), walked[-1])
     return UserError(

@@ -17,8 +17,8 @@ from tuner.commands.output_folders import remove_empty
 from tuner.config.composition import RunConfig
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
+from tuner.results.metric import Mixed
 from tuner.results.number_format import format_mean, format_number, format_seconds
-from tuner.results.objective import Mixed
 from tuner.runs import run_folders as runs
 from tuner.runs.adaptation_log import describe_adaptation
 from tuner.runs.build import build_distributed, build_run, build_trackers, check_trackers, find_function
@@ -76,7 +76,7 @@ def check_fit(config: DictConfig) -> None:
     Of a function in the place of an agent, the module is imported.
 
     Raises:
-        UserError, note_rl.errors.NoteRLError: What `build_run` and `BuiltRun.try_out` refuse.
+        UserError, note_rl.errors.NoteRLError: Raised by `build_run` or `BuiltRun.try_out`.
     """
     if config.resume is None and config.get("backend") is None:
         find_function(resolve(config)["agent"])
@@ -174,7 +174,7 @@ def train(
     Args:
         config: Composed from the primary config `train`, checked.
         folder: Of the run; with `resume`, the folder of the run that is continued.
-        overrides: What was typed; decides what of a continued run is changed.
+        overrides: As typed; they decide which settings of a continued run are changed.
         progress: Shows how it goes; None: nothing is shown.
         member: Of a new run, its place among others.
 
@@ -258,8 +258,8 @@ def _recorded(
     Args:
         info: The run, its config resolved.
         progress: Shown to the user.
-        prepare: What is done to the folder before it is read, once it is sure that nobody else trains there.
-        put_back: What undoes it, where the run could not begin.
+        prepare: Changes the folder before it is read, once it is sure that nobody else trains there.
+        put_back: Undoes the change, where the run could not begin.
     """
     config, folder = info.config, info.folder
     tracker = TrackerGroup([JsonlTracker(), *build_trackers(config.get("tracker")).values()])

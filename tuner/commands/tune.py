@@ -120,7 +120,7 @@ def tune(
 
     Args:
         config: Composed from the primary config `tune`, checked.
-        overrides: What was typed.
+        overrides: As typed.
         config_dir: The user's own folder of groups.
         console: Where progress is shown; None: nowhere.
         listener: Gets all events besides.
@@ -156,7 +156,7 @@ def tune(
 
 
 def _other(config: DictConfig) -> CommandModule | None:
-    """What is done with this config in place of one study."""
+    """A feature's command in place of one study; None: no feature has one for this config."""
     return next(filter(None, (part.tuned(config) for part in parts(InCommands))), None)
 
 
@@ -275,7 +275,7 @@ def _show(result: TuneResult, storage: str, console: Console, told: Container[st
 
 
 def _commands(result: TuneResult, storage: str) -> dict[str, str]:
-    """What to type next; first what the verdict advises."""
+    """Commands to type next; first the one that the verdict advises."""
     summary = result.summary
     whom = chosen(summary).best
     where = f", in {summary.part_names[0]}" if summary.part_names else ""

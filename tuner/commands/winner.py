@@ -1,4 +1,4 @@
-"""What a user takes home from a study: a command line and an experiment file, both composing the winning config."""
+"""The winner in two forms, a command line and an experiment file, both of which compose its config."""
 
 import re
 import shlex
@@ -23,7 +23,7 @@ class TrainingConfigs:
     """Composes configs of `tuner train`, to find out what must be typed to get a given one.
 
     Args:
-        overrides: What was typed for the study; the part that `tuner train` knows is kept.
+        overrides: As typed for the study; the part that `tuner train` knows is kept.
         config_dir: The user's own folder of groups.
     """
 

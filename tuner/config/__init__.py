@@ -1,1 +1,1 @@
-"""What a configuration may say: its schema, the signatures of what it names, and the ranges of numbers."""
+"""Rules of a configuration: its schema, the signatures of the classes in it, and the ranges of numbers."""

@@ -1,4 +1,4 @@
-"""What kind of value a setting takes, read from an annotation: `int | None`, `Sequence[float]`, `Literal["a", "b"]`.
+"""The kind of value of a setting, read from an annotation: `int | None`, `Sequence[float]`, `Literal["a", "b"]`.
 
 An annotation comes from source that is not imported, so it is text. What is said of a value in it that has no meaning
 in a configuration (`Callable[...]`, a class of somebody else's) is checked where the object is built.
@@ -24,7 +24,7 @@ class ValueKind(Protocol):
 
     @property
     def words(self) -> str:
-        """What it is, as in "must be a number"."""
+        """Name of the kind, as in "must be a number"."""
 
     def holds(self, value: object) -> bool:
         """Whether a value is of this kind."""
@@ -95,7 +95,7 @@ class _Group:
 
     @property
     def words(self) -> str:
-        """What is in it."""
+        """Description of the group and of its items."""
         return "a group of settings" if self.items is None else f"a group of settings, each {_either(self.items)}"
 
     def holds(self, value: object) -> bool:

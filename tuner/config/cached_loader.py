@@ -104,7 +104,7 @@ def _is_known(result: ConfigResult | None) -> bool:
 
 @dataclass
 class _Result(ConfigResult):
-    """What a file says, and which file it was."""
+    """The content of a file, and its version."""
 
     version: Version | None = None
 

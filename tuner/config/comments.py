@@ -1,4 +1,4 @@
-"""What is said of each setting: the comments of the YAML files that a configuration is composed of."""
+"""Descriptions of settings: the comments of the YAML files that a configuration is composed of."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ def _comments(node: yaml.MappingNode, lines: Sequence[str], prefix: str) -> Iter
 
 
 def _comment_at(lines: Sequence[str], number: int, column: int) -> str:
-    """What stands behind a column of a line, and below it at the same place."""
+    """The comment behind a column of a line, and its continuation in the lines below."""
     if number >= len(lines) or not (found := re.match(r":?\s*#\s?", lines[number][column:])):
         return ""
     begin = lines[number].index("#", column)

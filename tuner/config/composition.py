@@ -42,9 +42,9 @@ class BackendConfig(Section, path="backend"):
     """Which framework trains, and where.
 
     Attributes:
-        name: What the user calls it: torch or keras.
+        name: The user's name for it: torch or keras.
         package: The package of that name in note_rl.agents and note_rl.optimizers.
-        module: What must be importable for it.
+        module: The module that must be importable for it.
         device: cpu, cuda, or auto.
     """
 
@@ -70,7 +70,7 @@ class EnvConfig(Section, path="env"):
 
     Attributes:
         max_episode_steps: In steps of the environment itself, inside wrappers.
-        game: What its id is made of, where there are many alike.
+        game: Name of the game in its id, where there are many alike.
     """
 
     id: str
@@ -117,7 +117,7 @@ class EvaluationConfig(Section, path="evaluation"):
 
 @dataclass(frozen=True)
 class CheckpointConfig(Section, path="checkpoint"):
-    """What is kept of a run, see conf/checkpoint/."""
+    """Checkpoints kept of a run, see conf/checkpoint/."""
 
     save_replay: bool = True
     keep: int = setting(1, Count())
@@ -191,7 +191,7 @@ def _stacking(values: Mapping[str, Any]) -> JsonDict:
 
 
 RUN_PARTS = tuple(part.name for part in fields(RunConfig) if part.name != "tracker")
-"""What one run is made from; trackers are the controller's business."""
+"""Parts that one run is made from; trackers belong to the controller."""
 
 _FRAMES = "frame_stack"
 
@@ -292,7 +292,7 @@ def to_json(config: DictConfig, parts: Collection[str] = ()) -> JsonDict:
     """The config as a plain dictionary, interpolations resolved, Hydra's own part and `env.reference` left out.
 
     Args:
-        config: What was composed.
+        config: The composed config.
         parts: The top-level keys that are wanted; none: all.
 
     Raises:

@@ -41,7 +41,7 @@ BASIC_LAUNCHER: Final = "hydra._internal.core_plugins.basic_launcher.BasicLaunch
 """The `_target_` of hydra/launcher=basic. An application may give the choice another name, but not the class."""
 
 MODULES_OF_A_JOB: Final = ("hydra._internal.hydra", "hydra._internal.core_plugins.basic_launcher")
-"""What Hydra imports late, with the first job."""
+"""Modules that Hydra imports late, with the first job."""
 
 
 def search_path_of(folder: Path) -> ConfigSearchPath:
@@ -58,7 +58,7 @@ def arguments_parser() -> argparse.ArgumentParser:
 
 
 def hydra_of(task_name: str, loader: ConfigLoader) -> Hydra:
-    """What runs or shows a task with a loader of our own. `hydra.main` makes its own loader."""
+    """The object that runs or shows a task with a loader of our own. `hydra.main` makes its own loader."""
     return Hydra(task_name=task_name, config_loader=loader)
 
 

@@ -33,7 +33,7 @@ class InstalledGroups:
     """A folder of groups.
 
     Attributes:
-        package: What is installed, as pip calls it.
+        package: The installed package, as pip calls it.
         folder: Where its files are.
         choices: Those that it adds, as they are typed: tracker=mlflow.
     """

@@ -25,7 +25,7 @@ def mark_of(node: Mapping[str, Any], name: str) -> str:
 
     Args:
         node: The setting with its arguments.
-        name: What it names: a module, or something in one. Nothing is imported.
+        name: Its target: a module, or a name in one. Nothing is imported.
     """
     known_by: list[Any] = [node, *_file_of(name)]
     named = sorted(_files_of_command(node))

@@ -10,7 +10,7 @@ _RESERVED = frozenset({"null", "true", "false", "nan", "inf"})
 _FOR_OTHERS = ("agent.command", "agent.pattern", "agent.resume_flag")
 _COUNTS = ("training.total_steps", "study.max_env_steps")
 UNITS = {"M": 1_000_000, "k": 1_000}
-"""What may stand behind a number of steps."""
+"""Units of a number of steps."""
 _SHORT = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)([kM])(?![\w.])")
 _PLAIN = re.compile(r"[A-Za-z][\w-]*(\.[A-Za-z][\w-]*)*", re.ASCII)
 
@@ -34,7 +34,7 @@ def to_hydra(value: Any) -> str:
 
 
 def quoted_texts(overrides: Sequence[str]) -> list[str]:
-    """What was typed; a setting that is a text for another program, with any characters in it, in Hydra's quotes.
+    """The overrides, with the texts for other programs, which may have any characters, in Hydra's quotes.
 
     Numbers of environment steps may be short, 30k or 1.5M, and are written in full.
     """

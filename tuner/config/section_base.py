@@ -47,7 +47,7 @@ class Named:
     """A kind: the name of a file or another thing, or a list of them. What is no text is left alone.
 
     Attributes:
-        range: What it is the name of.
+        range: Description of the possible names, behind "must be".
         blank: Characters that make no name by themselves; None: white space.
     """
 

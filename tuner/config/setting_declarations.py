@@ -1,4 +1,4 @@
-"""What is declared of the settings of agents, networks and optimizers: kind, text, which way they work, usual range.
+"""Declarations of the settings of agents, networks and optimizers: kind, text, effect, usual range.
 
 The declarations of `note_rl` import no framework, and are imported. Those of a user's class are read from its source.
 """
@@ -72,7 +72,7 @@ def _class(path: str) -> Any:
 
 
 def _written_in(module: Module, node: ast.ClassDef) -> dict[str, Field]:
-    """What the body of a class declares by `setting(...)`."""
+    """Settings that the body of a class declares by `setting(...)`."""
     found = {}
     for statement in node.body:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):

@@ -106,7 +106,7 @@ def class_methods(target: str) -> set[str]:
 
 @lru_cache(maxsize=256)
 def _nearest(module: Module, node: ast.stmt) -> dict[str, ast.expr | None]:
-    """What the nearest of a class and its base classes gives to each name; None: a method."""
+    """The value of each name in the nearest of a class and its base classes; None: a method."""
     nearest: dict[str, ast.expr | None] = {}
     for _, one in base_classes(module, node):
         nearest = {**_class_attributes(one), **nearest}
@@ -114,7 +114,7 @@ def _nearest(module: Module, node: ast.stmt) -> dict[str, ast.expr | None]:
 
 
 def _class_attributes(node: ast.ClassDef) -> dict[str, ast.expr | None]:
-    """What a class body gives to each name; None: a method."""
+    """The value of each name in a class body; None: a method."""
     found: dict[str, ast.expr | None] = {}
     for statement in node.body:
         if isinstance(statement, ast.Assign):
@@ -324,7 +324,7 @@ class _WithoutAliases(ast.NodeTransformer):
         return node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        """What stands in Literal[...] are values."""
+        """Leaves Literal[...] as it is: its items are values."""
         if last_name(node) != "Literal":
             self.generic_visit(node)
         return node

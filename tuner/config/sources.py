@@ -96,7 +96,7 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 @lru_cache(maxsize=256)
 def names_in(module: Module) -> dict[str, ast.stmt]:
-    """What a module defines at its top level, by name; "*" stands for names that only running it would tell."""
+    """Definitions at the top level of a module, by name; "*" stands for names that are known only by running it."""
     names: dict[str, ast.stmt] = {}
     for statement in _statements(module.tree.body):
         if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):

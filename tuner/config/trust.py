@@ -55,7 +55,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
     "tuner.trackers.wandb": ("WandbTracker",),
 }
 TARGETS: Final = frozenset(f"{module}.{name}" for module, names in _PARTS.items() for name in names)
-"""What a folder's config may have built: one by one, as `note_rl.noise.np.load` begins with note_rl, too."""
+"""Parts that a folder's config may have built: one by one, as `note_rl.noise.np.load` begins with note_rl, too."""
 
 _LONGEST_NAME = 200  # in messages
 _SENDS_OR_WRITES = frozenset({"tuner.trackers.mlflow.MlflowTracker", "tuner.trackers.wandb.WandbTracker"})
@@ -112,7 +112,7 @@ class Foreign:
         return False
 
     def asked_for(self, trusted: Iterable[str]) -> str:
-        """What is to be named to have it: its package, or, where that is not enough, itself.
+        """The name to trust for this target: its package, or, where that is not enough, the target itself.
 
         That is never enough of `tuner` and `note_rl`: with them would come all that they import.
         """
@@ -212,7 +212,7 @@ def _id_of(env: object) -> object:
 
 
 def _places_named(node: Mapping[str, Any]) -> list[str]:
-    """What lets a tracker write outside of the run, or send to somebody's account; without, both are the user's."""
+    """Arguments that let a tracker write outside of the run or to another account; without them both are the user's."""
     return [name for name in ("directory", "entity", "uri", "_args_") if node.get(name)]
 
 

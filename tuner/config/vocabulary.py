@@ -76,7 +76,7 @@ CHOICES: Final = {
     "gymnasium.wrappers.TimeLimit": "env.max_episode_steps",
     "EnvPool's own arguments": "wrapper=none, and EnvPool's own arguments in env.kwargs",
 }
-"""What is typed for a switch of set(), a class or a method of Python."""
+"""Overrides that stand for a switch of set(), a class or a method of Python."""
 
 
 class CommandLine(Vocabulary):
@@ -95,22 +95,22 @@ class CommandLine(Vocabulary):
         return self._path_of(setting) or setting.name
 
     def at(self, setting: SettingName, value: Any) -> str:
-        """What is typed."""
+        """The override that sets this value."""
         name = self.name(setting)
         return name if setting.argument in CHOICES else f"{name}={written(value)}"
 
     def add(self, setting: SettingName) -> str:
-        """What to type."""
+        """The advice to add a setting."""
         return f"use {self.name(setting)}"
 
     def leave_out(self, setting: SettingName) -> str:
-        """What to type in place of a choice, or not to type."""
+        """The advice to leave a setting out, or to use `replay` in place of another buffer."""
         name = self.name(setting)
         group, is_choice, _ = name.partition("=")
         return f"use {group}=replay" if is_choice and group == _BUFFER else f"leave {name} out"
 
     def choice(self, name: str) -> str:
-        """What is typed for it."""
+        """The override for a choice."""
         return CHOICES.get(name, name)
 
     def out_of_range(self, setting: SettingName, rule: str, value: Any, hint: str) -> str:
@@ -139,7 +139,7 @@ class CommandLine(Vocabulary):
 
 
 def about_part(path: str, node: Mapping[str, Any], error: Exception) -> str:
-    """What a part of the configuration refuses, with its settings and their values as they are typed.
+    """The error of a part of the configuration, with its settings and their values as overrides.
 
     Args:
         path: Of the part.
@@ -155,7 +155,7 @@ def about_part(path: str, node: Mapping[str, Any], error: Exception) -> str:
 
 @contextmanager
 def speaking_of_settings() -> Iterator[None]:
-    """What the training core says and refuses inside is said of settings."""
+    """Rewords the messages and errors of the training core inside, so that they name settings."""
     words = CommandLine()
     try:
         with speaking(words):

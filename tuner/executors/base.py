@@ -1,4 +1,4 @@
-"""What every executor does: start trials somewhere, say what happens to them, pass verdicts on."""
+"""Interface of executors: they start trials somewhere, report their events, and pass verdicts on."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 TrialFunction: TypeAlias = Callable[[TrialContext], object]
-"""What a trial runs in place of its spec's entry. What it returns is ignored; values are reported."""
+"""The function that a trial runs in place of its spec's entry. Its return value is ignored; values are reported."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Seats:
 
     Attributes:
         count: At least 1.
-        remark: What a plan should say of it; empty for nothing.
+        remark: An addition to a plan; empty for none.
     """
 
     count: int
@@ -123,7 +123,7 @@ class Executor(Protocol):
 
     @property
     def limits(self) -> Limits | None:
-        """What a trial may use; None where nothing holds it to limits."""
+        """Limits of a trial's resources; None where they are not enforced."""
         ...
 
     @property

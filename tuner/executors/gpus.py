@@ -59,7 +59,7 @@ def gpu_variables(
     """The environment variables that give the next trial the GPUs that the fewest others have, the first of equals.
 
     Args:
-        gpus: What `choose_gpus` has chosen.
+        gpus: As `choose_gpus` has chosen them.
         running: The environments of the trials that are running.
         per_trial: How many it sees.
     """
@@ -83,7 +83,7 @@ def check_per_trial(per_trial: int, gpus: Sequence[str] | None) -> None:
 
 
 def _visible_gpus() -> tuple[str, ...]:
-    """What CUDA would show this process."""
+    """The GPUs that CUDA shows to this process."""
     named = os.environ.get(VISIBLE)
     if named is None:
         # a container may show the driver's list of all, and have but some of the devices

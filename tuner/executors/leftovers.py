@@ -1,4 +1,4 @@
-"""What controllers that were killed have left running on this machine, and how it is ended."""
+"""Processes on this machine that controllers left when they were killed, and how they are ended."""
 
 from pathlib import Path
 

@@ -48,7 +48,7 @@ class LocalExecutor(ClosedAtExit):
         parallel: How many trials run at the same time.
         backend: The framework that the fork server imports, "none" for none, None for nothing at all; or a `Preload`.
         isolation: "forkserver", or "spawn" for a fresh interpreter per trial (seconds each).
-        limits: What a trial may use.
+        limits: Of a trial's resources.
         threads: Threads per trial, in place of `TrialSpec.threads`.
         gpus: The GPUs dealt out: each trial sees those that the fewest others have.
         gpus_per_trial: Number of them, for trials with a strategy.

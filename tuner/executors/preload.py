@@ -1,4 +1,4 @@
-"""What the fork server has imported before it forks the first trial."""
+"""Imports of the fork server before it forks the first trial."""
 
 import importlib.util
 import os

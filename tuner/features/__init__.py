@@ -30,10 +30,10 @@ _Part = TypeVar("_Part")
 
 
 def parts(kind: type[_Part]) -> tuple[_Part, ...]:
-    """What the features add to a room.
+    """Contributions of the features to a room.
 
     Args:
-        kind: What their modules hold; the room is that in which it is defined.
+        kind: The class of their `PART`; the room is that in which it is defined.
     """
     room = kind.__module__.split(".")[1]
     names = (f"{__name__}.{feature}.{room}" for feature in FEATURES)
@@ -41,6 +41,6 @@ def parts(kind: type[_Part]) -> tuple[_Part, ...]:
 
 
 def nothing(*given: object) -> Any:
-    """What a feature adds where it adds nothing: neither items nor entries."""
+    """The empty contribution of a feature: neither items nor entries."""
     del given
     return {}

@@ -1,4 +1,4 @@
-"""What the process of a finder's run calls. Nothing here brings Optuna: the process has no use for it."""
+"""The code that the process of a finder's run executes. It does not import Optuna, which the process does not need."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ FINDING_FILE: Final = "finding.json"
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run came to: its objectives, which Optuna sees, and everything else that it has to tell."""
+    """Measurements of a run: its objectives, which Optuna gets, and all further findings."""
 
     values: tuple[float, ...]
     finding: JsonDict = field(default_factory=dict)
@@ -24,7 +24,7 @@ class Measured:
 
 @dataclass(frozen=True, repr=False)
 class FinderJob:
-    """What a run's process calls; travels there by value."""
+    """The callable of a run's process; it is sent there by value."""
 
     work: Callable[[TrialContext, JsonDict], Measured]
 

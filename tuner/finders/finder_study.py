@@ -38,8 +38,8 @@ class FinderPlace:
         folder: The folders of all runs go to FOLDER/NAME.
         name: Of the study; None: made of what is found out, so that the same search has the same name.
         parallel: Runs at a time, in processes of this machine.
-        limits: What such a run may use. One that is not heard of for `silence_s` seconds counts as hung.
-        executor: What runs the runs in place of these: a choice of the configuration group executor, plain, or a
+        limits: Of such a run's resources. A run without a message for `silence_s` seconds counts as hung.
+        executor: Runs the runs in place of these: a choice of the configuration group executor, plain, or a
             function that makes it.
         tracker: Gets every run.
         listener: Gets all events.
@@ -55,7 +55,7 @@ class FinderPlace:
     listener: StudyListener | None = None
 
     def make_executor(self, backend: Backend) -> AbstractContextManager[Executor]:
-        """What runs the runs."""
+        """The executor of the runs."""
         if callable(self.executor):
             return self.executor()
         if self.executor is not None:
@@ -66,16 +66,16 @@ class FinderPlace:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a finder's study runs.
+    """Plan of a finder's study.
 
     Attributes:
         kind: Of the finder, for the name of the study.
-        subject: What it is about, for people and for the name.
+        subject: Its subject, for people and for the name.
         about: All that makes this search what it is, plain; another such search is another study.
-        points: What is combined with what, by name.
+        points: The combined values, by name.
         job: Called with (context, point) in the process of each run; what it returns is its objective and its finding.
         directions: Of the objectives.
-        backend: What the processes import beforehand.
+        backend: The framework that the processes import beforehand.
         seed: Of the order.
         num_steps: The step that trackers get for a report at 1: reports count from 1, or in shares of this.
     """
@@ -102,13 +102,13 @@ class FinderRun:
     """A run of the study as its finder sees it.
 
     Attributes:
-        point: What was combined.
+        point: The combined values.
         outcome: How it ended.
         value: Its first objective; None unless it is complete.
         reason: One line for anything but a complete run.
         seconds: Wall time.
         folder: Of the run.
-        data: What it measured; empty unless it is complete.
+        data: Its measurements; empty unless it is complete.
     """
 
     point: Mapping[str, Any]

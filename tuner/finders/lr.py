@@ -30,7 +30,7 @@ class LRFinder:
         workplace: Where the runs take place; None: studies.db and studies/ in the working directory.
 
     Attributes:
-        result: What the last find() came to.
+        result: Of the last find().
     """
 
     def __init__(self, agent: Any, workplace: FinderPlace | None = None) -> None:

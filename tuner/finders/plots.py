@@ -22,7 +22,7 @@ _STYLES = ("-", "--", "-.", ":")
 
 @dataclass(frozen=True)
 class View:
-    """What of a curve is shown.
+    """The shown part of a curve.
 
     Attributes:
         skip_begin, skip_end: Points left out.

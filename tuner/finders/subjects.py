@@ -1,4 +1,4 @@
-"""What finders try out: an agent with its optimizer, made anew in the process of each run."""
+"""Subjects of finders: an agent with its optimizer, made anew in the process of each run."""
 
 import hashlib
 import inspect
@@ -129,7 +129,7 @@ def live_subject(agent: Any, optimizer: Any, finder: str) -> LiveSubject:
     Args:
         agent: An agent of `note_rl`, on which set() was called.
         optimizer: Of the agent's framework; a function that makes one of its parameters will do, too.
-        finder: Who asks, for messages.
+        finder: Name of the finder, for messages.
 
     Raises:
         SettingsError: It cannot be made again in another process; names the argument that is in the way.

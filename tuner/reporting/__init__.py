@@ -1,4 +1,4 @@
-"""What a study looks like: in the terminal while it runs and when it is done, and as a page to keep."""
+"""Displays of a study: in the terminal while it runs and when it is done, and as a page to keep."""
 
 from tuner.reporting.page import write_page
 from tuner.reporting.study_progress import RunningRun, Schedule, StudyProgress, StudyTally

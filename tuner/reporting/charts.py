@@ -44,7 +44,7 @@ def write_chart(chart: Chart, path: Path, caption: str) -> None:
     """Writes a chart to a .png, .svg or .html file, aside and moved; an earlier one is replaced.
 
     Args:
-        chart: What to draw.
+        chart: The chart to draw.
         path: Of the file; its folder is made.
         caption: Below the figure of a page.
 

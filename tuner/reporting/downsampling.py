@@ -35,7 +35,7 @@ def thinned(runs: Sequence[RunRecord], most: int, kept: Iterable[RunRecord] = ()
 
 
 def drawn_note(total: int, most: int) -> str:
-    """What a caption says of a figure that does not show all there is; nothing if it does."""
+    """Addition to the caption of a figure that shows a selection of the trials; empty if it shows all."""
     if total <= most:
         return ""
     return f" {most:,} of {total:,} trials are drawn, taken evenly, and the winner; trials.csv has all."

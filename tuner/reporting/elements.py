@@ -1,4 +1,4 @@
-"""What sections of the page are made of: headings, figures, tables and their cells."""
+"""Elements of the page's sections: headings, figures, tables and their cells."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""What a feature adds to the page and to what is printed of a study."""
+"""Contributions of a feature to the report page and to the printed results of a study."""
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from tuner.trial.messages import JsonDict
 
 @dataclass(frozen=True)
 class InReporting:
-    """What a feature adds to the page and to what is printed of a study.
+    """Contributions of a feature to the report page and to the printed results of a study.
 
     Attributes:
         figures: By id of its place in the page.
@@ -25,7 +25,7 @@ class InReporting:
         search_sections: Of the page, before those of the search.
         parameter_sections: Of the page, behind the importances of parameters.
         printed: By `tuner report`, behind the verdict; text is printed as it is.
-        commands: What to type next, printed behind the study: for what -> command line.
+        commands: Next commands, printed behind the study: purpose -> command line.
         watching: The same, to watch an agent.
     """
 

@@ -23,7 +23,7 @@ TOP = 10
 
 @dataclass(frozen=True)
 class FinalTable:
-    """What `console.print` shows of a study, finished or not: its best trials, and the test runs if there are any.
+    """A study as tables, finished or not: its best trials, and the test runs if there are any.
 
     As many parameters as the width has room for, the most important first.
     """

@@ -134,7 +134,7 @@ def _main(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) 
 
 
 def _searched(summary: StudySummary, found: Verdict, drawings: dict[str, JsonDict]) -> list[Html]:
-    """What was tried, and what is to be learned from it."""
+    """Sections about the search: its trials, and the effects of parameters."""
     if own := [section for part in parts(InReporting) for section in part.search(summary, drawings)]:
         return own
     return [

@@ -1,4 +1,4 @@
-"""What a page carries with it: the data of its figures and Plotly itself, in little room."""
+"""Data inside a page: those of its figures and Plotly itself, compressed."""
 
 import base64
 import gzip

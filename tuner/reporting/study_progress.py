@@ -36,7 +36,7 @@ class RunningRun:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What there is to do, as far as is known.
+    """The runs to be done, as far as they are known.
 
     Attributes:
         stage: the current stage.

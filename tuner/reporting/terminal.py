@@ -100,7 +100,7 @@ def progress_line(progress: StudyProgress) -> str:
 
 
 def _time_left(progress: StudyProgress, before: str) -> str:
-    """What is to come, in words; nothing where that is not known, or less than a second."""
+    """The remaining time in words; empty where it is not known, or less than a second."""
     seconds = progress.seconds_left
     return "" if seconds is None or round(seconds) < 1 else f"{before}about {format_seconds(seconds)} left"
 

@@ -1,4 +1,4 @@
-"""What a feature adds to the results of a study."""
+"""Contributions of a feature to the results of a study."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,11 +19,11 @@ class ShownIn(Flag):
     """trials.csv, and `rows` in Python: everything."""
     PAGE = auto()
     TRACKER = auto()
-    """What Weights & Biases shows of a study."""
+    """The table of a study in Weights & Biases."""
 
 
 class Cells(Enum):
-    """What the cells of a column hold, for those who draw them."""
+    """Kinds of content of a column's cells, which decide how they are drawn."""
 
     PLAIN = auto()
     """A score, or a text."""
@@ -40,10 +40,10 @@ class RunColumn:
 
     Attributes:
         name: In trials.csv.
-        value: What it holds of a run; None: nothing.
+        value: Its value for a run; None: nothing.
         shown_in: Those that have it.
         title: Its name where people read it; empty: the same.
-        cells: What they hold.
+        cells: Kind of content of its cells.
         says_which: Whether it says which run it is, and so stands before the outcome.
     """
 
@@ -56,18 +56,18 @@ class RunColumn:
 
     @property
     def heading(self) -> str:
-        """What stands above it where people read it."""
+        """The title above the column where people read it."""
         return self.title or self.name
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a study has chosen, and what that is called where people read of it.
+    """The configurations chosen by a study, and the words for them in texts.
 
     Attributes:
         labels: Of configurations, the winner first; none while nothing is chosen.
         name: All of it.
-        mark: What it means that one of them is marked.
+        mark: The meaning of a mark on one of them.
         member: One of them.
         best: The winner among them.
         remark: About the winner, behind which its command line stands; empty: there is nothing to say.
@@ -83,10 +83,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class InResults:
-    """What a feature adds to the results of a study.
+    """Contributions of a feature to the results of a study.
 
     Attributes:
-        facts: What a study knows by it.
+        facts: Facts that it adds to a study.
         search: Makes what draws configurations in place of screening, of settings of the study that say so.
         decisions: Names of what chooses the winner, as typed: what is made of it; None: nothing is needed.
         preferred_decision: Which of them is taken where nothing is typed, by the settings of a study, and by what the
@@ -101,9 +101,9 @@ class InResults:
         sentences: Among the details of the verdict on the winner.
         warnings: Sentences behind that of the verdict on the winner.
         kept_metrics: Names of the metrics that runs log whose last values are kept, among the scores of a run.
-        choice: What a study has chosen, where that is not one winner.
+        choice: The chosen configurations of a study, where that is not one winner.
         verdict: In place of that on a winner, where the study is of another kind.
-        special: What a study is that has no one winner for one environment by one score, in words; empty: it has one.
+        special: The kind of a study without one winner for one environment by one score, in words; empty: it has one.
     """
 
     facts: tuple[Fact[Any], ...] = ()
@@ -136,7 +136,7 @@ def all_stages() -> tuple[str, ...]:
 
 
 def search_of(settings: JsonDict | None) -> Search | None:
-    """What draws configurations in place of screening."""
+    """The method that draws configurations in place of screening; None: screening does."""
     return next(filter(None, (part.search(settings) for part in parts(InResults) if settings is not None)), None)
 
 
@@ -145,14 +145,14 @@ AUTO: Final = "auto"
 
 
 def decisions() -> dict[str, Decider | None]:
-    """What may choose the winner of a study, by the name that is typed for it."""
+    """Rules that can choose the winner of a study, by their names in the settings."""
     return {name: made for part in parts(InResults) for name, made in part.decisions.items()}
 
 
 def decider_of(
     name: str, settings: StudySettings, search: Search | None, begun: Callable[[], JsonDict | None]
 ) -> Decider | None:
-    """What chooses the winner by what is typed; of "auto", what suits the study, which may have been begun already."""
+    """The rule with this name; of "auto", the one that suits the study, which may have been begun already."""
     if name == AUTO:
         known = begun()
         name = next(filter(None, (part.preferred_decision(settings, search, known) for part in parts(InResults))))
@@ -175,7 +175,7 @@ def kept_metrics(settings: StudySettings) -> tuple[str, ...]:
 
 
 def chosen(summary: StudySummary) -> Choice:
-    """What a study has chosen."""
+    """The configurations chosen by a study."""
     found = next(filter(None, (part.choice(summary) for part in parts(InResults))), None)
     return found or Choice(() if summary.winner_label is None else (summary.winner_label,))
 

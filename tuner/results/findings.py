@@ -1,4 +1,4 @@
-"""What can be said of a study: the kinds of finding, estimates over seeds, and the verdict that is made of them."""
+"""Findings about a study: their kinds, estimates over seeds, and the verdict that is made of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ MIN_SCORES_FOR_INTERVAL = 5
 
 
 class Finding(StrEnum):
-    """What can be said about the study's winner."""
+    """Kinds of finding about the study's winner."""
 
     NOTHING_FINISHED = "nothing finished"
     ALL_FAILED = "all trials failed"
@@ -95,7 +95,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the study found.
+    """Verdict on a study.
 
     Attributes:
         finding: in one of a few kinds.

@@ -68,7 +68,7 @@ def band_over(curves: Sequence[Curve], spread: Spread = "quartiles") -> Band:
 
     Args:
         curves: None of them empty.
-        spread: What the band holds: the middle half of the runs, or all of them.
+        spread: The extent of the band: the middle half of the runs, or all of them.
     """
     x = np.unique(np.concatenate([curve.x for curve in curves]))
     if len(x) > _MOST_PLACES:

@@ -20,8 +20,8 @@ from note_rl.support.setting_fields import setting
 from note_rl.support.value_kinds import POSITIVE, Count, Number, OneOf, described
 from tuner.config.section_base import Section
 from tuner.errors import UserError
+from tuner.results.metric import Metric, Timing, make_metric, make_others
 from tuner.results.number_format import seconds_of
-from tuner.results.objective import Metric, Timing, make_metric, make_others
 from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord
 from tuner.results.selection import AGGREGATES
 from tuner.results.statistics import spearman, spearman_bound
@@ -144,10 +144,10 @@ class StudySettings(Section, path="study"):
     """How large a study is and how it judges.
 
     Attributes:
-        metric: Name of the metric, see `tuner.results.objective`; or a list of it and of further objectives. With
+        metric: Name of the metric, see `tuner.results.metric`; or a list of it and of further objectives. With
             any, there are no race and no baselines, which go by one score.
         baselines: Names of known configurations that the winner is compared with besides the default one.
-        constraints: What a configuration must hold to be chosen, as `seconds<600`.
+        constraints: Conditions that a configuration must hold to be chosen, as `seconds<600`.
         budget: How long the study may take, in seconds or as "2h"; None: as long as it takes. Screening ends when no
             more than what must follow it still fits.
         max_env_steps: Environment steps that all its runs may take, likewise.
@@ -232,7 +232,7 @@ class RungDecision:
         point: The evaluation, counted from 1.
         fraction: Its share of the step budget.
         agreement: Spearman correlation of scores there and final scores; NaN if one of them is constant.
-        bound: What the agreement is at least, at 90 % confidence.
+        bound: Lower bound of the agreement, at 90 % confidence.
         enabled: Whether runs may be pruned there.
     """
 
@@ -269,7 +269,7 @@ def decide_rungs(
 
 @dataclass(frozen=True)
 class StagePlan:
-    """What one stage will cost.
+    """Size and cost of one stage.
 
     Attributes:
         stage: Its name.
@@ -294,7 +294,7 @@ class StagePlan:
 
 
 class Search(Protocol):
-    """What draws the configurations of a study in place of screening."""
+    """A method that draws the configurations of a study in place of screening."""
 
     @property
     def stage(self) -> str:
@@ -315,12 +315,12 @@ class Search(Protocol):
         ...
 
     def plan(self, settings: StudySettings, study_seed: int, total_steps: int) -> tuple[StagePlan, ...]:
-        """What the study does, stage by stage."""
+        """Stages of the study."""
         ...
 
 
 class Decider(Protocol):
-    """What chooses the winner in place of the scores on the seeds of confirmation."""
+    """A rule that chooses the winner in place of the scores on the seeds of confirmation."""
 
     @property
     def name(self) -> str:
@@ -337,7 +337,7 @@ class Decider(Protocol):
 
 
 def plan_stages(settings: StudySettings, study_seed: int, total_steps: int) -> tuple[StagePlan, ...]:
-    """What a study that screens will do, stage by stage."""
+    """Stages of a study that screens."""
     confirmed = min(settings.num_candidates, settings.num_trials)
     sizes = {
         SCREEN: (settings.num_trials, 1),
@@ -357,7 +357,7 @@ def penalty(random_score: float | None, finished: Sequence[float], seen: Sequenc
     None if there is nothing to compare with.
 
     Args:
-        random_score: What a random policy scores, if that is known.
+        random_score: Score of a random policy, if it is known.
         finished: Scores of runs that came to their end; these say what is usual.
         seen: Any others: what failed runs had reported before.
     """

@@ -1,4 +1,4 @@
-"""What a study has to show: plain records, written by the study runner and read by verdict, tables and page.
+"""Records of a study: plain values, written by the study runner and read by verdict, tables and page.
 
 Nothing here computes a judgement; `tuner.results.verdict` and `tuner.results.insights` do. Higher values are better but
 where a record says otherwise: in sweeps that minimise, and in further objectives such as time.
@@ -52,7 +52,7 @@ class Descent:
 
 
 DESCENT: Final = tuple(field.name for field in fields(Descent))
-"""What is known of it, by name."""
+"""Names of its fields."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Objective:
-    """What is optimised besides the metric.
+    """An objective besides the metric.
 
     Attributes:
         name: its name among the scores of a run.
@@ -281,11 +281,11 @@ class StudySummary:
 
 @dataclass(frozen=True)
 class Fact(Generic[T]):
-    """What a study knows by one of its features: part of its summary and of report.json.
+    """A fact that a feature contributes to a study: part of its summary and of report.json.
 
     Attributes:
-        key: What the storage keeps it under, and report.json; its place in `StudySummary.facts`.
-        default: What is so where nothing is kept.
+        key: Its key in the storage and in report.json; its place in `StudySummary.facts`.
+        default: Its value where nothing is kept.
         kind: Its type where something is kept, see `tuner.support.decoding`.
         check: Refuses what makes no sense by a `UserError`: a storage may be damaged.
         stage: In which it is kept; None: nowhere, it is worked out anew from the trials.
@@ -307,7 +307,7 @@ class Fact(Generic[T]):
         return self.kept_as or self.key
 
     def read(self, kept: object) -> T:
-        """What JSON has made of it, as what it is.
+        """Decodes the fact from its JSON form.
 
         Raises:
             ValueError: It is something else.
@@ -317,5 +317,5 @@ class Fact(Generic[T]):
         return found
 
     def of(self, summary: StudySummary) -> T:
-        """What a summary holds of it."""
+        """The value of the fact in a summary."""
         return cast(T, summary.facts.get(self.key, self.default))

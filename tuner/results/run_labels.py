@@ -1,4 +1,4 @@
-"""What runs are called beside each other: by the settings in which they differ."""
+"""Names of runs beside each other: by the settings in which they differ."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -7,10 +7,10 @@ from tuner.config.paths import flatten
 from tuner.results.number_format import format_value
 
 _NOT_COMPARED: Final = ("seed", "tracker", "checkpoint", "trust", "resume", "backend.device")
-"""What does not make another configuration of a run."""
+"""Settings that do not make another configuration of a run."""
 
 _SUBJECT: Final = ("agent._target_", "env.id", "backend.name")
-"""What a run is about; runs about different things are not distinguished by their other settings."""
+"""Subject of a run; runs about different subjects are not distinguished by their other settings."""
 
 _MOST_SETTINGS: Final = 4
 

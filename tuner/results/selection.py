@@ -1,4 +1,4 @@
-"""Who goes on from stage to stage, and who wins. Pure functions over records.
+"""Selection of configurations from stage to stage, and of the winner. Pure functions over records.
 
 Screening sees each configuration on one seed, so its best are lucky as well as good. The race gives a few of them
 further tune seeds, the same for all, and lets go of who is clearly worse; confirmation on seeds of its own decides.

@@ -1,4 +1,4 @@
-"""What a study found, said honestly: the sentence at the top of the final table and of the page.
+"""The honest verdict on a study: the sentence at the top of the final table and of the page.
 
 The winner and the default configuration are compared on test seeds that nothing before has touched. A tuning score is
 never shown as a result, because the best of many noisy scores is too high; how much too high is printed as selection
@@ -165,7 +165,7 @@ def _subject(summary: StudySummary, label: str) -> str:
 
 
 def _conclusion(difference: Estimate, improvement: float) -> tuple[Finding, str]:
-    """What the difference between winner and default allows to say."""
+    """The conclusion that the difference between winner and default allows."""
     amount = difference.signed
     if difference.low is None or difference.high is None:
         seeds = counted(difference.n, "test seed")
@@ -230,7 +230,7 @@ def _without_test(summary: StudySummary, unfinished: int) -> Verdict:
 
 
 def _tuning_scores(summary: StudySummary, label: str) -> Estimate | None:
-    """What a configuration was chosen by: its scores in the last stage before the test, unless more decided."""
+    """The scores that a configuration was chosen by: those of the last stage before the test, unless more decided."""
     if (found := next(filter(None, (part.tuning(summary, label) for part in parts(InResults))), None)) is not None:
         return found
     stages = (scores_of(summary, stage, label) for stage in (CONFIRM, RACE, summary.first_stage))
@@ -269,7 +269,7 @@ def _parts_details(summary: StudySummary, label: str) -> tuple[str, ...]:
 
 
 def _start_details(summary: StudySummary, label: str) -> tuple[str, ...]:
-    """What the search owes to the configurations that it was started with."""
+    """Sentences on the configurations that the search was started with: the winner is one, or the best of them."""
     if label not in summary.starts:
         return _best_start(summary, label)
     known = _known_as(summary.starts[label])

@@ -12,7 +12,7 @@ from note_rl.collect.evaluation import random_policy_returns
 from tuner.config.composition import RunConfig
 from tuner.errors import UserError
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL
-from tuner.results.objective import Mixed, make_metric
+from tuner.results.metric import Mixed, make_metric
 from tuner.results.protocol import penalty, seed_stream
 from tuner.results.statistics import Interval, difference_interval, iqm
 from tuner.runs.build import build_run
@@ -47,7 +47,7 @@ class AdaptiveComparison:
         """One sentence.
 
         Args:
-            margin: What counts as no worse, as a share of the largest absolute score.
+            margin: The largest loss that counts as no worse, as a share of the largest absolute score.
         """
         if list(self.adaptive) == list(self.frozen):
             return "adaptation changed nothing: both score the same on every seed"
@@ -105,7 +105,7 @@ class Scores:
 
 
 def score_of(curve: Sequence[tuple[float, float]], metric: str = DEFAULT_METRIC) -> float:
-    """What a metric makes of evaluations; by default half their area, half their final part."""
+    """Score of evaluations by a metric; by default half their area, half their final part."""
     return float(make_metric(metric)(sorted(curve)))
 
 

@@ -1,4 +1,4 @@
-"""What adaptation left of a run: its decisions, and a schedule by which the run can be repeated without measuring."""
+"""Files of adaptation in a run: its decisions, and a schedule by which the run can be repeated without measuring."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ REPLAY_FOLDER = "adapted"
 
 
 class Adapted(Protocol):
-    """What is used of an agent."""
+    """Interface of an adapted agent, as it is needed here."""
 
     @property
     def decisions(self) -> list[Any]:
@@ -58,7 +58,7 @@ def write_schedule(folder: Path, schedule: Mapping[str, Any], about: str) -> Non
 
 
 def describe_adaptation(folder: Path) -> list[str]:
-    """What a run's folder holds of it, in words; nothing if nothing was adapted."""
+    """The adaptation recorded in a run's folder, in words; empty if nothing was adapted."""
     path = folder / DECISIONS_FILE
     if not path.exists():
         return []

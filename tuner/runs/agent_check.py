@@ -28,7 +28,7 @@ class Task:
 
     Attributes:
         kind: See `note_rl.environments.small_tasks`.
-        asks: What has to be learned, for people.
+        asks: The skill to be learned, for people.
         low: Mean return from which on it is.
         high: The highest that there should be.
         suspects: Where to look if it is not.
@@ -47,7 +47,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What one seed came to.
+    """Result of one seed.
 
     Attributes:
         mean_return: Of the last evaluation; nan: the loss became infinite or not a number.

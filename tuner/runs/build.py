@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class TrainableAgent(Protocol):
-    """What `tuner` uses of an agent; `note_rl.RL` and `note_rl.RL_pytorch` offer it."""
+    """Interface of an agent for `tuner`; `note_rl.RL` and `note_rl.RL_pytorch` offer it."""
 
     settings: Settings
     obs_normaliser: ObservationNormaliser
@@ -107,12 +107,12 @@ class BuiltRun:
     """The objects of one training run.
 
     Attributes:
-        config: What they were built from.
+        config: The configuration they were built from.
         environment: Makes the environment of training; see `note_rl.environments.for_evaluation`.
         agent: With its settings assigned.
         optimizer: Of the agent's parameters.
         used: The values found in these objects, by config path.
-        sharing: With whom gradient steps are shared: arguments of distributed_training(); none: with nobody.
+        sharing: How gradient steps are shared: arguments of distributed_training(); none: they are not shared.
     """
 
     config: RunConfig
@@ -154,7 +154,7 @@ class BuiltRun:
 
 @dataclass(frozen=True)
 class Sharing:
-    """With whom a run shares its gradient steps; see `tuner.runs.run_strategy`.
+    """How a run shares its gradient steps with devices or processes; see `tuner.runs.run_strategy`.
 
     Attributes:
         arguments: Of distributed_training(); none: it is train() that is called.
@@ -171,11 +171,11 @@ def build_run(config: RunConfig, sharing: Sharing | None = None) -> BuiltRun:
 
     Args:
         config: The run.
-        sharing: With whom it trains; None: with nobody, or it does not train at all.
+        sharing: How it shares gradient steps; None: it does not, or does not train at all.
 
     Raises:
         UserError: The framework or the device is missing, or a part cannot be built from its settings.
-        note_rl.errors.NoteRLError: What the training core refuses.
+        note_rl.errors.NoteRLError: The training core refuses a setting.
     """
     import_framework(config.backend)
     device = device_of(config.backend)
@@ -373,7 +373,7 @@ def _build(path: str, node: Mapping[str, Any], **made: Any) -> Any:
 
 
 def _unimported(path: str, node: Mapping[str, Any], error: BaseException) -> BaseException:
-    """What to raise of a part whose module cannot be imported: the module's own error, if it ends in one."""
+    """The error for a part whose module cannot be imported: the module's own error, if it ends in one."""
     while error.__cause__ is not None:
         error = error.__cause__
     if not isinstance(error, ImportError | AttributeError):

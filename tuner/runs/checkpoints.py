@@ -1,4 +1,4 @@
-"""What is kept of a run's agent: the last checkpoint, to go on from, and the weights of its best evaluation."""
+"""Kept states of a run's agent: the last checkpoint, to go on from, and the weights of its best evaluation."""
 
 import math
 from pathlib import Path
@@ -45,7 +45,7 @@ def checkpoint_of(folder: Path) -> Path:
 
 
 class EpisodeLog(Protocol):
-    """Who keeps the training episodes of a run."""
+    """A recorder of the training episodes of a run."""
 
     def add_episode(self, reward: float, step: int, at: float | None = None) -> None:
         """An episode has ended, with this return, after a number of environment steps, at this time.perf_counter()."""
@@ -144,7 +144,7 @@ class BestWeights:
 
 
 def about_best(path: Path) -> JsonDict:
-    """What the evaluation was by which a file of best weights is the best: mean_return, num_env_steps, seed ...
+    """The evaluation that made a file of best weights the best: mean_return, num_env_steps, seed ...
 
     Raises:
         UserError: It is no such file.

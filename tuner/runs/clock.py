@@ -41,7 +41,7 @@ class TrainingClock:
 
     @contextmanager
     def halted(self) -> Iterator[None]:
-        """What is done here is no training."""
+        """Stops the clock for a block, as the work there is no training."""
         running = self._since is not None
         self.halt()
         try:

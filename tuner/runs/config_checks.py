@@ -1,4 +1,4 @@
-"""What is known to be wrong with a composed configuration before anything runs, without importing a framework."""
+"""Checks of a composed configuration before anything runs, without importing a framework."""
 
 import importlib.util
 import re
@@ -207,7 +207,7 @@ def check_run(resolved: JsonDict) -> None:
 
     Raises:
         UserError: A value out of range, a framework that is not installed, an environment that cannot be made.
-        note_rl.errors.NoteRLError: What the training core refuses.
+        note_rl.errors.NoteRLError: The training core refuses a setting.
     """
     if is_function(resolved):
         check_function(resolved)
@@ -246,7 +246,7 @@ def resolve(config: DictConfig, parts: Collection[str] = ()) -> JsonDict:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """What led to an error, the nearest first: OmegaConf keeps the error of a resolver as a context alone."""
+    """Causes of an error, the nearest first: OmegaConf keeps the error of a resolver as a context alone."""
     cause = error.__cause__ or error.__context__
     while cause is not None:
         yield cause

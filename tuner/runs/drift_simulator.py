@@ -61,7 +61,7 @@ class Drifting(Section, path="agent"):
         return begun[-1] if begun else self.learning_rate
 
     def gain(self, point: int) -> float:
-        """What the part before a report adds without noise; points are counted from 0."""
+        """Gain of the part before a report, without noise; points are counted from 0."""
         best = -1.0 - self.drift * (point + 0.5) / self.num_points
         off = (math.log10(self._rate_in(point)) - best) / self.width
         return BEST / self.num_points * math.exp(-0.5 * off**2)
@@ -70,7 +70,7 @@ class Drifting(Section, path="agent"):
         return self.rate(point * self.total_steps / self.num_points)
 
     def _hides(self, point: int) -> float:
-        """What the rate of the part before a report takes from what is shown."""
+        """The amount by which the rate of the part before a report lowers the shown value."""
         return self.hidden * max(math.log10(self._rate_in(point)) - _HIDES_NOTHING, 0.0)
 
     def expected_score(self) -> float:

@@ -68,7 +68,7 @@ def used_config(config: RunConfig, environment: EnvFactory, agent: Any, optimize
 
 
 def _matmul(agent: Any, config: RunConfig) -> JsonDict:
-    """Who really takes large products of matrices, where that is a question."""
+    """The implementation of large matrix products that is in effect; empty where there is no choice."""
     return {"matmul": agent.learner.matmul} if config.backend.name == "torch" else {}
 
 
@@ -87,7 +87,7 @@ def _read(target: object, node: Mapping[str, Any]) -> JsonDict:
 
 
 def _same(found: Any, asked: Any) -> Any:
-    """What was found, as JSON. Frameworks keep single precision: 0.0010000000475 is the 0.001 that was asked for."""
+    """The value in effect, as JSON. Frameworks keep single precision: 0.0010000000475 is the 0.001 of the config."""
     if isinstance(asked, dict) and "_target_" in asked:
         return _read(found, asked)  # a part of the part, as priorities of a buffer
     if isinstance(asked, bool) or asked is None or isinstance(asked, str | dict):

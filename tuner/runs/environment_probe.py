@@ -1,4 +1,4 @@
-"""What an environment shows before a run begins, and what a framework says where a network does not take it."""
+"""The first observation of an environment before a run begins, and errors of a network that does not accept it."""
 
 import re
 
@@ -11,7 +11,7 @@ from note_rl.types import Array
 
 
 def first_observation(env: Env) -> Array:
-    """What an environment shows first, [1, *obs], after a look at what a step gives; the environment is closed."""
+    """The first observation of an environment, [1, *obs], after a check of one step; the environment is closed."""
     try:
         envs = VectorEnvironment([env], seed=0)
         first = envs.obs

@@ -1,4 +1,4 @@
-"""What a function in the place of an agent keeps to go on from: a folder of its own making, or arrays and numbers.
+"""Saved state of a function in the place of an agent: a folder of its own making, or arrays and numbers.
 
 Each checkpoint is a numbered folder. It is written aside and moved into place when it is whole; then older ones are
 removed. Arrays are written as `note_rl.training.checkpoint` writes them, what is no array as JSON: no pickle.
@@ -90,7 +90,7 @@ def _logged_steps(path: Path) -> Iterator[float]:
 REPORT_STEP = "report/step"
 """Of a row of metrics that were measured with a report: where in the run that was."""
 REPORT_METRIC: Final = "report/value"
-"""What trackers call the value that a run reports; it has a row of its own."""
+"""The trackers' name for the value that a run reports; it has a row of its own."""
 
 
 def _place(trial: Reporter, step: float) -> int:
@@ -123,7 +123,7 @@ def save(trial: Reporter, state: Any, pending: JsonDict | None = None) -> None:
 
 
 def resume(trial: Reporter) -> Any:
-    """What the last complete checkpoint of a run holds; see `tuner.resume`.
+    """The state in the last complete checkpoint of a run; see `tuner.resume`.
 
     Raises:
         TrialInterrupted: The run is to end early: the answer to its last report.
@@ -155,7 +155,7 @@ class FunctionState:
         run: The folder of the run.
 
     Attributes:
-        passed_over: What is wrong with those that `newest` has not taken, the newest first.
+        passed_over: Faults in those that `newest` has not taken, the newest first.
     """
 
     def __init__(self, run: Path) -> None:
@@ -259,7 +259,7 @@ class SavedState:
 
     Args:
         path: Its folder.
-        head: What it says of itself.
+        head: Its head.
 
     Attributes:
         pending: The report that was to follow it.
@@ -286,7 +286,7 @@ class SavedState:
 
 
 def _head_of(path: Path) -> JsonDict | str:
-    """What a checkpoint says of itself; of one that is not complete, why."""
+    """The head of a checkpoint; of an incomplete one, the reason."""
     try:
         head = parse_json((path / _HEAD).read_bytes())
         sizes, kind, pending = head["files"], head["kind"], head["pending"]
@@ -320,7 +320,7 @@ def _on_disk(path: Path) -> int:
 
 
 def _encoded(value: Any, path: str, arrays: dict[str, Array]) -> Any:
-    """What JSON holds of a value; its arrays are put among `arrays`, by their paths."""
+    """JSON form of a value; its arrays are put among `arrays`, by their paths."""
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):

@@ -16,7 +16,7 @@ from note_rl.collect.evaluation import random_policy_returns
 from note_rl.environments import EnvFactory
 from tuner.config.composition import CheckpointConfig, EvaluationConfig, TrainingConfig
 from tuner.errors import UserError
-from tuner.results.objective import STEP_TOLERANCE
+from tuner.results.metric import STEP_TOLERANCE
 from tuner.runs.build import build_function, build_wrappers
 from tuner.runs.probe import NUM_EPISODES
 from tuner.runs.training import EvaluationPoint, TrainOutcome
@@ -26,9 +26,9 @@ from tuner.trial.messages import JsonDict
 from tuner.trial.reporter import Reporter
 
 ENTRY = "tuner.runs.functions:run_trial"
-"""What a trial process calls."""
+"""Entry point of a trial process."""
 PROBE = "tuner.runs.functions:run_probe"
-"""What the process calls that a study starts first, where a random policy can be measured."""
+"""Entry point of the process that a study starts first, where a random policy can be measured."""
 
 _CHECKED_HERE = ("tuner.simulator.", "tuner.runs.drift_simulator.", "tuner.runs.command.", "tuner.features.sb3.")
 
@@ -226,7 +226,7 @@ class _Fractions:
         self._reporter.report(at, number, seconds)
 
     def wrong(self, at: float | None, value: float | None) -> str:
-        """What is wrong with a report; empty where nothing is."""
+        """The error in a report; empty where there is none."""
         if at is None or not 0.0 < at <= 1.0:
             return (
                 "the first number is the done part of the run, above 0 and at most 1; after epoch 3 of 10 write "

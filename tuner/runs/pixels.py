@@ -27,7 +27,7 @@ def check_network(run: RunConfig, kind: type[Declared], env: Any) -> None:
 
     Args:
         run: Of one agent.
-        kind: What the agent's class declares.
+        kind: Declaration of the agent's class.
         env: Of the run, with observations as one array.
 
     Raises:

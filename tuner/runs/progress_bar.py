@@ -202,7 +202,7 @@ def noting_compilation(progress: Progress) -> Iterator[None]:
     told: list[logging.LogRecord] = []
 
     def note(record: logging.LogRecord) -> bool:
-        """What is shown here is nobody else's to print."""
+        """Shows the record; records shown here are not printed elsewhere."""
         if record.levelno != logging.INFO:
             return True
         if not told:
@@ -229,7 +229,7 @@ def bar_or_lines(console: Console, every: int | None = None, decimals: int | Non
 
 
 def make_progress(section: Mapping[str, Any] | None, console: Console) -> Progress:
-    """What a `progress` section describes.
+    """Makes the display that a `progress` section describes.
 
     Args:
         section: Resolved; None: there is none.

@@ -45,7 +45,7 @@ class RunRecorder:
     """
 
     _stopping = "writing the checkpoint"
-    """What the first Ctrl-C brings."""
+    """The effect of the first Ctrl-C, in words."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class FunctionRecorder(RunRecorder):
 
 
 def report_row(step: float, value: float, total_steps: int) -> tuple[int, dict[str, float]]:
-    """What trackers get of a trial's report: its place among environment steps, and the row."""
+    """A trial's report for trackers: its place among environment steps, and the row."""
     place = round(step * total_steps) if 0.0 < step <= 1.0 else round(step)
     return place, {REPORT_METRIC: value, REPORT_STEP: step}
 

@@ -19,7 +19,7 @@ class EndedRun:
     """A run that has ended, as trackers know it.
 
     Attributes:
-        info: What it is.
+        info: Its description for trackers.
         exit_code: 0 for one that did what it should.
         summary: Its final values.
     """
@@ -30,7 +30,7 @@ class EndedRun:
 
 
 def ended_run(folder: Path) -> EndedRun:
-    """What the folder itself knows of its run; the score of a trial is known to the storage of its study only.
+    """A run as its folder alone describes it; the score of a trial is only in the storage of its study.
 
     Args:
         folder: Of a run of `tuner train` or a trial of a study. What it names is shown, and not built.
@@ -88,7 +88,7 @@ def refill(run: EndedRun, tracker: Tracker, id_file: str) -> int:
 
 
 def _json_in(path: Path) -> JsonDict:
-    """What stands there; nothing where there is no such file, or a damaged one."""
+    """The object in a JSON file; empty where there is no such file, or a damaged one."""
     try:
         content = parse_json(path.read_bytes())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What is drawn of a run: its evaluations, its training episodes, or any metric it has logged, over steps or time."""
+"""Curves of a run: its evaluations, its training episodes, or any metric it has logged, over steps or time."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _EPISODE_RETURN, _EVALUATION = "train/episode_return", "eval/mean_return"
 
 @dataclass(frozen=True)
 class CurveKind:
-    """What is measured, and over what.
+    """The measured quantity, and its horizontal axis.
 
     Attributes:
         metric: `EVAL`, `TRAIN`, or the name of a logged metric.
@@ -42,17 +42,17 @@ class CurveKind:
 
     @property
     def x_unit(self) -> str:
-        """What is counted below."""
+        """The unit of the horizontal axis."""
         return {STEPS: "environment steps", EPISODES: "training episodes", TIME: self.unit}[self.over]
 
     @property
     def x_title(self) -> str:
-        """What stands below."""
+        """The title of the horizontal axis."""
         return f"time ({self.unit})" if self.over == TIME else self.x_unit
 
     @property
     def y_title(self) -> str:
-        """What stands beside."""
+        """The title of the vertical axis."""
         of_episodes = f"mean return of {self.window} training episodes"
         return {EVAL: "mean return of an evaluation", TRAIN: of_episodes}.get(self.metric, self.metric)
 
@@ -64,7 +64,7 @@ def read_curve(folder: Path, config: Mapping[str, Any], kind: CurveKind) -> Curv
         folder: Of `tuner train`, or of a trial, which keeps no history of its episodes: its training returns are means
             over about a second, and it has neither episodes nor times.
         config: Of the run.
-        kind: What to read.
+        kind: The curve to read.
 
     Raises:
         UserError: The run has no such measurements (yet), or its files are damaged.

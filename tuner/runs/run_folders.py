@@ -17,7 +17,7 @@ from tuner.config.composition import with_section_defaults, without_reference
 from tuner.config.paths import config_difference, get_path, num_values, set_path
 from tuner.config.trust import admit, remember, trusted_modules
 from tuner.errors import UserError
-from tuner.results.objective import STEP_TOLERANCE, missing_points
+from tuner.results.metric import STEP_TOLERANCE, missing_points
 from tuner.runs.adaptation_log import DECISIONS_FILE
 from tuner.runs.config_checks import checked_run
 from tuner.runs.training import EARLY_STOPPING, TARGET_REWARD
@@ -46,7 +46,7 @@ CHANGEABLE = (
     *("training.total_steps", "training.target_reward", "training.target_by", "plateau", "evaluation.num_episodes"),
     *("checkpoint", "tracker", "backend.device"),
 )
-"""What of a run may be changed when it is continued: nothing that makes it another run."""
+"""Settings that may be changed when a run is continued: none that makes it another run."""
 
 
 def begin(folder: Path, config: Mapping[str, Any]) -> None:
@@ -105,7 +105,7 @@ def read_config(folder: Path, trust: Sequence[str] = ()) -> JsonDict:
 
 
 def written_config(folder: Path) -> JsonDict:
-    """What stands in the folder, from any source: to be compared, not to be built."""
+    """The configuration in the folder, from any source: to be compared, not to be built."""
     if os.path.lexists(folder / CONFIG_FILE):
         return without_reference(_mapping_in(folder / CONFIG_FILE, yaml.safe_load))
     if os.path.lexists(folder / SPEC_FILE):
@@ -210,7 +210,7 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
     Args:
         folder: Of the run.
         composed: The configuration that the command line gives, resolved.
-        overrides: What was typed.
+        overrides: As typed.
 
     Raises:
         UserError: No such run, code in it that nobody has vouched for, a setting that would make it another run, or
@@ -313,7 +313,7 @@ def _is_complete(folder: Path, config: JsonDict) -> bool:
 
 
 def _result(folder: Path) -> JsonDict:
-    """What the run came to; nothing where that is not known."""
+    """The recorded result of the run; empty where there is none."""
     try:
         content = json.loads((folder / RESULT_FILE).read_text())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""With whom a run takes its gradient steps: with devices, or with processes that are started here or elsewhere."""
+"""Distribution of a run's gradient steps: over devices, or over processes that are started here or elsewhere."""
 
 import json
 import os
@@ -149,7 +149,7 @@ def _goes_on() -> None:
 
 @contextmanager
 def together(config: RunConfig, check: Callable[[], None] = _goes_on) -> Iterator[Sharing]:
-    """With whom a run of this process shares its gradient steps; whom it starts is there within.
+    """The sharing of gradient steps for a run of this process; processes that it starts exist within the block.
 
     Args:
         config: Of the run.
@@ -213,7 +213,7 @@ def _strategy(shared: Distributed, config: RunConfig, check: Callable[[], None])
 
 
 def _orders(role: Role, rank: int, shared: Distributed, config: RunConfig) -> JsonDict:
-    """What a process that is started here has to do; see `tuner.runs.subprocess_ranks`."""
+    """Orders for a process that is started here; see `tuner.runs.subprocess_ranks`."""
     if shared.strategy == "parameter_server":
         return {"do": "serve", "cluster": role.cluster, "kind": role.kind, "index": role.index}
     addresses = [address for several in role.cluster.values() for address in several]

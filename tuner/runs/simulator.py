@@ -123,7 +123,7 @@ class Synthetic(Section, path="agent"):
                 time.sleep(_HANG_S)
 
     def _accidents(self, seed: int) -> dict[str, int]:
-        """What happens to the run, and at which report."""
+        """Accidents of the run: each kind, and at which report it happens."""
         found = {}
         for kind in ("crash", "hang", "diverge", "memory"):
             rng = self._random(seed if kind in ("crash", "hang") else None, kind)

@@ -18,7 +18,7 @@ class StopRequest:
     """Whether a run has been asked to stop.
 
     Args:
-        plan: What happens upon the first request, for people.
+        plan: The effect of the first request, in words.
 
     Attributes:
         requested: Whether it has been asked.

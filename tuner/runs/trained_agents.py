@@ -21,7 +21,7 @@ BEST: Final = "best"
 
 
 class TrainedPolicy(Protocol):
-    """What a run of a function has left behind that can be played.
+    """The policy that a run of a function has left behind, which can be played.
 
     Attributes:
         environment: That it was trained in.

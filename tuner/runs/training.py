@@ -18,7 +18,7 @@ from note_rl.types import TrainResult
 from tuner.config.composition import RunConfig
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
-from tuner.results.objective import missing_points
+from tuner.results.metric import missing_points
 from tuner.runs.build import BuiltRun, build_distributed, build_run
 from tuner.runs.checkpoints import BestWeights, Checkpoint, EpisodeLog, take_weights
 from tuner.runs.evaluation_policy import acting_by, checking
@@ -56,7 +56,7 @@ class EvaluationPoint:
 
 @dataclass(frozen=True)
 class TrainOutcome:
-    """What a training run came to.
+    """Result of a training run.
 
     Attributes:
         folder: Where its files are.
@@ -291,7 +291,7 @@ class EvaluationGrid(Callback):
             self._run.agent.note_evaluation(value, steps)
 
     def on_train_end(self, logs: Logs) -> None:
-        """What is evaluated from now on is no part of training."""
+        """Stops the clock: further evaluations are no part of training."""
         del logs
         self._training = False
         self._checkpoint.clock.halt()

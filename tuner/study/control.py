@@ -1,4 +1,4 @@
-"""Who controls a study, and how it is asked to stop."""
+"""Control of a study: which process has it, and how that is asked to stop."""
 
 import fcntl
 import logging
@@ -76,7 +76,7 @@ class Interrupts:
     A second thread sees the signals, too: Python runs a handler only when the main thread is back from its driver.
 
     Args:
-        storage: What may be waited for.
+        storage: The storage that the main thread may be waiting for.
 
     Attributes:
         requested: Whether the study has been asked to stop.

@@ -1,4 +1,4 @@
-"""What a study is: the search, the configuration it varies, how much of it, and what a run of it is called."""
+"""Definition of a study: the search, the configuration it varies, its size, and the names of its runs."""
 
 import copy
 import zlib
@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from tuner.errors import UserError
 from tuner.results.features import kept_metrics
+from tuner.results.metric import SECONDS, Metric, make_metric, make_others, missing_points
 from tuner.results.number_format import describe_subject, join_words
-from tuner.results.objective import SECONDS, Metric, make_metric, make_others, missing_points
 from tuner.results.protocol import Decider, Search, StagePlan, StudySettings, plan_stages
 from tuner.results.records import SCREEN, Objective, RunRecord, Scalar
 from tuner.study.schedule_text import Schedule, as_setting
@@ -25,7 +25,7 @@ BASELINE_PREFIX = "experiment "
 LARGEST_NUMBER = 2**31 - 1
 """Of candidates and seeds."""
 TRAINING_ENTRY = "tuner.runs.training:run_trial"
-"""What the process of a trial calls that trains an agent."""
+"""Entry point of the process of a trial that trains an agent."""
 
 _LONGEST_NAME = 200
 _UNJUDGED = ("checkpoint", "tracker", "seed")
@@ -63,16 +63,16 @@ class StudyDefinition:
     Attributes:
         name: The same name continues the same study.
         config: The composed run config, resolved: the default configuration that the winner must beat.
-        space: What is searched.
+        space: The search space.
         settings: How much, and how it is judged.
-        search: What draws configurations in place of screening; None: nothing.
-        decision: What chooses the winner in place of the scores on the seeds of confirmation; None: these do.
+        search: The method that draws configurations in place of screening; None: screening does.
+        decision: The rule that chooses the winner in place of the scores on the seeds of confirmation; None: these do.
         seed: Root of all randomness of the study.
         agent: Name of the algorithm, for people.
         folder: Where the folders of its runs go; a sub-folder of the study's name is made in it.
         configure: From values by config path to the config with these values, in which what refers to a value follows
             it. Without one, values are put in place and nothing follows.
-        entry: What a trial process calls, as "module:function".
+        entry: Entry point of a trial process, as "module:function".
         function: Called instead of the entry; travels to the process by value (bytes are its cloudpickle).
         probe: Entry that measures a random policy and finds out whether environment and agent fit; None: no such thing.
         warm_start: Configurations that are tried first, by what they are called.
@@ -158,7 +158,7 @@ class StudyDefinition:
 
     @property
     def others(self) -> tuple[Objective, ...]:
-        """What is optimised besides the metric."""
+        """Objectives besides the metric."""
         return make_others(self.settings.others, self.settings.first_metric)
 
     @property
@@ -208,7 +208,7 @@ class StudyDefinition:
 
     @property
     def subject(self) -> str:
-        """What is tuned, for people."""
+        """The subject of tuning, for people."""
         return describe_subject(self.agent, self.env_id)
 
     @property
@@ -222,7 +222,7 @@ class StudyDefinition:
         return SCREEN if self.search is None else self.search.stage
 
     def plan(self) -> tuple[StagePlan, ...]:
-        """What it will do, stage by stage."""
+        """Stages of the study."""
         make = plan_stages if self.search is None else self.search.plan
         stages = make(self.settings, self.seed, self.total_steps)
         return stages if self.decision is None else self.decision.planned(stages)
@@ -255,7 +255,7 @@ class Candidate:
 
     Attributes:
         number: Of the run that it was drawn for.
-        label: What it is called.
+        label: Its name.
         values: By config path.
         schedule: How some of them change while training goes on.
         baseline: Which known configuration it is; empty: the default one with these values.

@@ -56,7 +56,7 @@ class Dispatcher:
     """Brings the runs of a study to their ends, stage by stage, as many at a time as the executor has room for.
 
     Args:
-        end_rules: What the runs are, and what their ends come to.
+        end_rules: Rules for the runs and their ends.
         executor: Runs the trials.
         interrupts: Asks to stop.
         listener: Gets all events.
@@ -197,7 +197,7 @@ class Dispatcher:
         elif isinstance(event, TrialLogged):
             run.logged.update((name, value) for name, value in event.metrics.items() if math.isfinite(value))
         elif isinstance(event, TrialBuilt):
-            run.complaint = self._end_rules.mismatch(run, event.config)
+            run.error = self._end_rules.mismatch(run, event.config)
         self._listener.on_event(run, event)
         if isinstance(event, TrialEnded):
             del self._active[run.key]
@@ -205,7 +205,7 @@ class Dispatcher:
 
     def _answer(self, stage: Stage, run: Run, step: float) -> Verdict:
         verdict: Verdict = "continue" if stage.judge is None else stage.judge.answer(stage.registry, run, step)
-        return "stop" if run.complaint or self._interrupts.requested else verdict
+        return "stop" if run.error or self._interrupts.requested else verdict
 
     def _judge_end(self, stage: Stage, run: Run, result: TrialResult) -> None:
         """Closes the run, or sees to it that it goes on."""
@@ -219,8 +219,8 @@ class Dispatcher:
             )
         if self._was_not_asked(stage, result.outcome):
             result = replace(result, outcome=Outcome.CRASHED, reason=likely_cause(result))
-        if run.complaint:
-            self._close(stage, run, RunEnd(Outcome.CRASHED, None, run.complaint, seconds))
+        if run.error:
+            self._close(stage, run, RunEnd(Outcome.CRASHED, None, run.error, seconds))
         elif result.outcome is Outcome.STOPPED:
             stage.registry.note_attempt(run, Outcome.STOPPED, result.reason, result.seconds)
             self._listener.on_pause(run, "stopped; it goes on from its checkpoint when the study does")

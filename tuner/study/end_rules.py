@@ -1,11 +1,11 @@
-"""What the runs of a study are to their dispatcher: which configs it accepts, and what their ends come to."""
+"""Rules of a study for its runs: which configs it accepts, and how their ends are scored."""
 
 import math
 from collections import defaultdict
 from dataclasses import replace
 from typing import Protocol
 
-from tuner.results.objective import Rescale, as_it_is, other_values
+from tuner.results.metric import Rescale, as_it_is, other_values
 from tuner.results.records import RunRecord
 from tuner.study.definition import StudyDefinition
 from tuner.study.run_checks import config_mismatch
@@ -31,10 +31,10 @@ class EndRules(Protocol):
         """The result, or another one if the run has not done what it should have."""
 
     def complete(self, run: Run, seconds: float) -> RunEnd:
-        """What comes of a run that came to its end, with the wall time of all its attempts."""
+        """The end of a complete run, with the wall time of all its attempts."""
 
     def penalised(self, run: Run, result: TrialResult, seconds: float) -> RunEnd:
-        """What the sampler gets for a run that would end so again."""
+        """The end, with a score for the sampler, of a run that would end so again."""
 
 
 class TrialEndRules:
@@ -42,7 +42,7 @@ class TrialEndRules:
 
     Args:
         definition: The study.
-        random_score: What a random policy scores, if that is known.
+        random_score: Score of a random policy, if it is known.
         rescale: To what the parts of runs are scored by.
     """
 

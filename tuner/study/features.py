@@ -1,4 +1,4 @@
-"""What a feature changes in a study, and what it works out from its trials."""
+"""Changes of a feature to a study, and the facts it derives from its trials."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from optuna.pruners import BasePruner
 from optuna.trial import FrozenTrial
 
 from tuner.features import nothing, parts
-from tuner.results.objective import Rescale, as_it_is
+from tuner.results.metric import Rescale, as_it_is
 from tuner.results.records import SCREEN, Descent, RunRecord
 from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.dispatch import Judge, Stage
@@ -25,7 +25,7 @@ Probe = Callable[[StudyDefinition, int], float | None]
 
 
 class Selection(Protocol):
-    """Who goes on from stage to stage."""
+    """Selection of the configurations that go on from stage to stage."""
 
     def entrants(self, screened: Sequence[RunRecord], count: int) -> tuple[RunRecord, ...]:
         """Those that go on from the screening stage, best first."""
@@ -33,10 +33,10 @@ class Selection(Protocol):
     def chosen(
         self, confirmed: Sequence[RunRecord], candidates: Sequence[RunRecord], raced: Sequence[RunRecord] = ()
     ) -> tuple[RunRecord, ...]:
-        """What the study chooses of the candidates, the winner first; none if none has come to its end."""
+        """The candidates that the study chooses, the winner first; empty if none has come to its end."""
 
     def kept(self, winners: Sequence[RunRecord]) -> Mapping[str, object]:
-        """What the storage keeps of the choice besides the winner."""
+        """Entries of the choice that the storage keeps besides the winner."""
 
 
 class ScreenJudge(Judge, Protocol):
@@ -58,13 +58,13 @@ class Studies(Protocol):
 
 @dataclass(frozen=True)
 class Bench:
-    """What a search works with.
+    """The tools of a search.
 
     Attributes:
         definition: The study.
         study: Optuna's, of the first stage.
         listener: Gets the stages.
-        later: What earlier sessions have done in the stages behind the search.
+        later: Records of earlier sessions in the stages behind the search.
         run_stage: Brings runs to their ends.
         run_seeds: Runs configurations on the seeds of a stage.
         open_stage: Optuna's study of a stage.
@@ -102,22 +102,22 @@ def _the_same(definition: StudyDefinition, pruner: BasePruner) -> BasePruner:
 
 @dataclass(frozen=True)
 class InStudy:
-    """What a feature changes in a study, and what it works out from its trials.
+    """Changes of a feature to a study, and the facts it derives from its trials.
 
     Attributes:
         worked_out: Facts by key, for a summary that may take seconds. Given the study of the screening stage or of a
             sweep, its space as `Space.describe` gives it, and whether higher values of the first objective are better.
         seen: Facts by key, for any summary, given the first stage, all studies of the storage and the folder.
-        selection: Who goes on, where it is not who has the best score.
+        selection: Selects the configurations that go on, where that is not by the best score.
         eligible: Of configurations, given by their screening runs, those that may be chosen by their runs so far, in
             the same order; a `StudyError` where none may.
         before_end: Called with each trial of the first stage that is about to be closed, with all that is kept of it.
         pruner: Optuna's pruner, as it is asked.
-        undecided: What the storage keeps of a choice by key, as it is while more trials may bring another.
+        undecided: Entries of a choice in the storage by key, as they are while more trials may bring another.
         unpruned: Why no run of a study is pruned, as a sentence, given what the storage keeps as its definition; empty:
             runs may be.
-        judge: Who ends runs of the screening stage early in place of Optuna's pruner, given what is called with notes.
-        why_pruned: What was decided about that in a study, as a sentence; empty: nothing.
+        judge: Ends runs of the screening stage early in place of Optuna's pruner, given what is called with notes.
+        why_pruned: The decision about that in a study, as a sentence; empty: there is none.
         used_where: When a rung is used, as the plan has it, behind "of a run, used"; empty: as Optuna's pruners are.
         best_jobs: The best of the good jobs of a sweep by number, given the losses of each; none: the first by losses.
         prepare: Measures what scores rest on, before the first trial, and keeps it with the first stage.
@@ -127,12 +127,12 @@ class InStudy:
         decide: Runs some of what was screened again, in place of race and confirmation, and returns what is chosen, the
             winner first; nothing: these are run.
         first_stage: In place of screening, given what the storage keeps as the definition; empty: there is screening.
-        tracked: What trackers get of a run, where more is known than `RunInfo` holds.
+        tracked: The description of a run for trackers, where more is known than `RunInfo` holds.
         in_parts: The runs of a stage as their parts, where runs of this study have any.
-        described: What a study must not change while it goes on, by key.
-        changed: What of that is not as it was, in words, given all that is kept of before, and as it is now.
+        described: Properties that a study must not change while it goes on, by key.
+        changed: Those of them that have changed, in words, given all that is kept of before, and as it is now.
         plan_rows: Of the plan, behind those of the space.
-        unit: What a score is besides what its metric says; empty: nothing.
+        unit: The scale of a score, added to the name of its metric; empty: the metric's own.
     """
 
     worked_out: Callable[[optuna.Study, JsonDict, bool], Mapping[str, object]] = nothing

@@ -31,7 +31,7 @@ class Guard:
         return rule is Counts.ALWAYS or (rule is Counts.UNTIL_A_SUCCESS and not self.any_success)
 
     def complaint(self, run: Run, num_ended: int, num_trials: int) -> str:
-        """What is said when it is one too many.
+        """The error when it was one failure too many.
 
         Args:
             run: The last one.

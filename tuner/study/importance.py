@@ -10,7 +10,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.results.insights.main_effects import NUM_PLACES, AdditiveModel, Term, contrasts, polynomials
-from tuner.results.objective import Curve, FloatArray, Metric, Timing
+from tuner.results.metric import Curve, FloatArray, Metric, Timing
 from tuner.results.records import Importances
 from tuner.study.storage.trial_records import ENDING_ATTRIBUTE, OUTCOME_ATTRIBUTE, curve_of, time_limit_of, times_of
 from tuner.trial.messages import JsonDict, Outcome
@@ -57,7 +57,7 @@ def additive_model(trials: Sequence[FrozenTrial], names: Sequence[str]) -> Addit
 
 
 def profiles(trials: Sequence[FrozenTrial], scores: Sequence[float], names: Sequence[str]) -> dict[str, FloatArray]:
-    """What each numeric parameter does to the rank of a trial, at places spread evenly over its range: name -> [M].
+    """Effect of each numeric parameter on the rank of a trial, at evenly spaced places of its range: name -> [M].
 
     Nothing where there are too few trials, or too equal ones; in units of the standard deviation of ranks.
     """
@@ -86,7 +86,7 @@ def over_time(study: optuna.Study, space: JsonDict, metric: Metric) -> tuple[Imp
 
 
 def _curve(trial: FrozenTrial) -> Curve:
-    """What a run reported; nothing of one that failed."""
+    """The curve that a run reported; empty for a failed run."""
     if trial.user_attrs.get(OUTCOME_ATTRIBUTE) not in (Outcome.COMPLETE, Outcome.PRUNED):
         return ()
     curve = curve_of(trial.user_attrs.get(ENDING_ATTRIBUTE, {}))

@@ -26,7 +26,7 @@ SCHEMA_VERSION: Final = models.SCHEMA_VERSION
 """Of these tables, as a database of the same layout states it."""
 
 JOURNAL_OPERATIONS: Final = frozenset(map(int, JournalOperation))
-"""What a line of a journal may ask for, as numbers. Optuna fails at an unknown one with an assertion only."""
+"""Codes of the operations in a journal. Optuna fails at an unknown one with an assertion only."""
 
 DATABASE_CALLS: Final = ("_create_new_trial", "_get_best_trial_id", "_get_trials", "_set_trial_param")
 """Methods of `RDBStorage` that open a session by themselves; public methods call them more than once."""

@@ -1,4 +1,4 @@
-"""What a study will do and cost, said before it begins."""
+"""Plan and cost of a study, shown before it begins."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ class Speed:
 
 
 def remembered_speed(store: StudyStore, definition: StudyDefinition) -> Speed | None:
-    """What runs of the same agent, environment and framework in this storage needed; None if there are none."""
+    """Speed of earlier runs of the same agent, environment and framework in this storage; None if there are none."""
     speeds = []
     for name in store.names():
         study = store.find(name)

@@ -1,4 +1,4 @@
-"""What the folder and the objects of a run tell about it."""
+"""Checks of a run by its folder and its objects."""
 
 from tuner.config.paths import get_path
 from tuner.study.run_registry import Run
@@ -14,7 +14,7 @@ def is_of(spec: TrialSpec | None, run: Run) -> bool:
 
 
 def config_mismatch(values: JsonDict, used: JsonDict) -> str:
-    """What is wrong if the run does not use the values that were sampled for it."""
+    """The error if the run does not use the values that were sampled for it; empty if it does."""
     for path, value in values.items():
         found = _found(used, path)
         if found != value:

@@ -14,7 +14,7 @@ import optuna
 from optuna.distributions import BaseDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from tuner.results.objective import Timing
+from tuner.results.metric import Timing
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import LARGEST_NUMBER, Candidate, StudyDefinition
 from tuner.study.enqueued import admits
@@ -51,10 +51,10 @@ class Run:
         values: Searched values by config path, in their own units.
         config: Its whole config.
         folder: Where its files are.
-        curve: What it has reported: step -> value.
+        curve: Its reports: step -> value.
         rungs: Rungs whose scores are in the registry.
         attempts: Earlier ends of its process: crashes and stops.
-        complaint: What is wrong with its result, found by the controller; empty: nothing.
+        error: Found by the controller, such as another value in use than the sampled one; empty if there is none.
         host: The other machine that it runs on, or ran on last; empty on this one.
         environment: Which one it is in, of a part of a run.
         times: Step -> seconds of training until then, where they are known.
@@ -71,7 +71,7 @@ class Run:
     curve: dict[float, float] = field(default_factory=dict)
     rungs: set[int] = field(default_factory=set)
     attempts: list[JsonDict] = field(default_factory=list)
-    complaint: str = ""
+    error: str = ""
     host: str = ""
     environment: str = ""
     times: dict[float, float] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Run:
 
     @property
     def last_attempt(self) -> Outcome | None:
-        """How its last process ended, if the run goes on in another one."""
+        """Outcome of the last failed or stopped attempt; None if there was none."""
         return Outcome(self.attempts[-1]["outcome"]) if self.attempts else None
 
     @property
@@ -125,7 +125,7 @@ class Run:
 
 @dataclass(frozen=True)
 class RunEnd:
-    """What came of a run.
+    """The end of a run.
 
     Attributes:
         outcome: Its kind.
@@ -134,7 +134,7 @@ class RunEnd:
         seconds: Wall time of all its attempts.
         others: Its values of the objectives behind the score.
         used: The share of its budget that it has used, of a run that ended by itself before that did.
-        time_limit: What runs that miss a value are scored by; 0: no score goes by it, or none is known.
+        time_limit: Seconds by which runs that miss a value are scored; 0: no score goes by it, or none is known.
     """
 
     outcome: Outcome
@@ -146,7 +146,7 @@ class RunEnd:
     time_limit: float = 0.0
 
     def of(self, run: Run) -> JsonDict:
-        """What is kept of it beside its outcome and value."""
+        """Entries that the storage keeps of it beside its outcome and value."""
         ended = {"reason": self.reason, "seconds": round(self.seconds, 3), "curve": packed_curve(run.points)}
         if self.used < 1.0:
             ended["used"] = self.used
@@ -227,7 +227,7 @@ class RunRegistry(ABC):
         return self._record(told)
 
     def whole(self, run: Run, record: RunRecord) -> RunRecord | None:
-        """What a run that was just closed is a part of, once that is closed too; of one that is no part, its record."""
+        """The record of the run that this one is a part of, once that is closed too; its own, if it is no part."""
         del run
         return record
 

@@ -12,8 +12,8 @@ from optuna.samplers import TPESampler
 from tuner.executors.base import Executor
 from tuner.features import parts
 from tuner.results.features import all_stages, stages_behind
+from tuner.results.metric import Rescale, as_it_is
 from tuner.results.number_format import counted
-from tuner.results.objective import Rescale, as_it_is
 from tuner.results.protocol import stage_seeds
 from tuner.results.records import (
     CONFIRM,
@@ -93,7 +93,7 @@ class StudyRunner:
         """Runs the study, or what is left of it.
 
         Returns:
-            What it found.
+            Its result.
 
         Raises:
             StudyStopped: Asked to stop; the same call goes on later.
@@ -141,7 +141,7 @@ class StudyRunner:
         screen.set_user_attr(attributes.SECONDS, round(self._seconds(), 1))
 
     def _seconds(self) -> float:
-        """What the study has taken so far, over all its sessions."""
+        """The duration of the study so far, over all its sessions."""
         return self._seconds_before + time.monotonic() - self._began
 
     def _begin(self, study: optuna.Study) -> None:
@@ -229,7 +229,7 @@ class StudyRunner:
     def _race(
         self, screen: optuna.Study, dispatcher: Dispatcher, screened: tuple[RunRecord, ...]
     ) -> tuple[RunRecord, ...]:
-        """Who is to be confirmed, best first: the best of the screening stage, after a race if there is to be one."""
+        """The runs to be confirmed, best first: the best of the screening stage, after a race if there is to be one."""
         settings = self._definition.settings
         entrants = self._entrants(screened)
         raced: tuple[RunRecord, ...] = ()
@@ -315,7 +315,7 @@ class StudyRunner:
         return False
 
     def _records(self, stages: Iterable[str]) -> Iterator[RunRecord]:
-        """What earlier sessions have done in these stages."""
+        """Records of earlier sessions in these stages."""
         definition = self._definition
         for stage in stages:
             kept_in = SCREEN if stage == self._definition.first_stage else stage

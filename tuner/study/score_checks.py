@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 
 from tuner.errors import UserError
-from tuner.results.objective import SECONDS, Metric, Rescale, Timing, as_it_is, other_values
+from tuner.results.metric import SECONDS, Metric, Rescale, Timing, as_it_is, other_values
 from tuner.results.records import Objective, RunRecord
 from tuner.trial.messages import Outcome
 
@@ -42,7 +42,7 @@ def check_scores(
 def _pairs(
     run: RunRecord, metric: Metric, others: Sequence[Objective], rescale: Rescale = as_it_is
 ) -> Iterator[tuple[str, float | None, float]]:
-    """What is kept of a run and what comes of its curve, by names; nothing of one whose score is not its own."""
+    """Kept and recomputed values of a run, by name; none of a run whose score is not its own."""
     if run.outcome is not Outcome.COMPLETE:
         return
     scores = [part.score for part in run.parts if part.score is not None]

@@ -19,11 +19,11 @@ class StudyStopped(Exception):  # noqa: N818 - nothing went wrong
 
 
 STOPPED: Final = (StudyStopped, KeyboardInterrupt)
-"""What ends a study that was asked to stop; the second one, if asked again while its trackers are closed."""
+"""Exceptions that stop a study on request; the second one, if asked again while its trackers are closed."""
 
 
 def how_it_stopped(stop: BaseException) -> str:
-    """What is said of one of these."""
+    """The message for one of these."""
     return f"{str(stop) or 'stopped'}; the same command goes on"
 
 

@@ -73,7 +73,7 @@ def run_probe(
 
 @dataclass(frozen=True)
 class Pace:
-    """What a short run has taken.
+    """Speed of a short run.
 
     Attributes:
         steps_per_second: Environment steps, over its second half: in the first, many agents only collect.

@@ -1,4 +1,4 @@
-"""What a storage knows of a study, as the records that tables, verdict and page are made from."""
+"""The contents of a storage about a study, as the records that tables, verdict and page are made from."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,8 +10,8 @@ from optuna.study import StudyDirection
 from tuner.features import parts
 from tuner.results.features import InResults, all_facts
 from tuner.results.insights.effort import used_share
+from tuner.results.metric import make_metric, make_others
 from tuner.results.number_format import counted, join_words
-from tuner.results.objective import make_metric, make_others
 from tuner.results.records import (
     CONFIRM,
     LATER_STAGES,
@@ -173,7 +173,7 @@ def _summarise_sweep(study: optuna.Study, store: StudyStore, folder: Path, thoro
 
 
 def _shared(study: optuna.Study) -> JsonDict:
-    """What studies and sweeps are described by."""
+    """Fields that describe both studies and sweeps."""
     definition: JsonDict = study.user_attrs[attributes.DEFINITION]
     settings: JsonDict = study.user_attrs.get(attributes.SETTINGS, {})
     facts: JsonDict = study.user_attrs.get(attributes.FACTS, {})
@@ -228,7 +228,7 @@ def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> 
 
 
 def _remarks(runs: list[RunRecord]) -> list[str]:
-    """What runs said that used all of their budget: of a function that it returned another value than its score."""
+    """Remarks of runs that used all of their budget: of a function that it returned another value than its score."""
     said = [run for run in runs if run.complete and run.reason and used_share(run) >= 1.0]
     if not said:
         return []

@@ -24,7 +24,7 @@ _IN_WORDS: Mapping[type, str] = {
 
 
 def decode(kind: Callable[..., _T], value: object, path: str = "", *, nan: bool = True) -> _T:
-    """What JSON has made of a value, as that value again: lists as tuples, whole numbers as floats, where it says so.
+    """Decodes a value from its JSON form: lists become tuples, whole numbers floats, where its type says so.
 
     Args:
         kind: Its type: a dataclass, a typed dictionary (which may have further keys), an enumeration, a union, a

@@ -91,7 +91,7 @@ def shortened(text: str, most_chars: int) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """What an exception says; a word in its place if it cannot even do that. Not made plain."""
+    """Message of an exception; a substitute if it cannot even be formatted. Not made plain."""
     try:
         return str(error)
     except BaseException:  # noqa: BLE001 - the exception is the user's own, and so is the code of its __str__

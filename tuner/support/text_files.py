@@ -16,7 +16,7 @@ FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """No space, no quota, a file as large as this process may write."""
 
 _ASIDE = re.compile(r"\..+\.(?P<pid>\d{1,10})-\w+\.aside")
-"""What `note_rl.support.atomic_files.atomic_target` calls it."""
+"""Temporary names that `note_rl.support.atomic_files.atomic_target` gives to files."""
 
 
 def parse_json(text: str | bytes) -> Any:

@@ -1,4 +1,4 @@
-"""What a command does before it has anything to show: a line in the terminal, which the first text erases.
+"""The line in the terminal before a command has anything to show; the first text erases it.
 
 Standard library only: it is shown before anything else is imported.
 """

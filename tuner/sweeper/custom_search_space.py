@@ -58,7 +58,7 @@ class CustomSearchSpace:
         Args:
             config: Of the application, with what is typed but not searched.
             trial: The job's.
-            values: What is drawn for it already.
+            values: Values drawn for it already.
 
         Raises:
             UserError: The function failed, or suggests a parameter that has a value already.
@@ -83,7 +83,7 @@ class _TrialOfJob:
 
     @property
     def params(self) -> JsonDict:
-        """What is drawn for the job so far."""
+        """The values that are drawn for the job so far."""
         return {**self._values, **self.added}
 
     def __getattr__(self, name: str) -> Any:
@@ -98,7 +98,7 @@ class _TrialOfJob:
 
 
 def as_params(search_space: Mapping[str, Any]) -> dict[str, str]:
-    """What `search_space`, the older form of `params`, means in Hydra's sweep grammar.
+    """Translates `search_space`, the older form of `params`, into Hydra's sweep grammar.
 
     Args:
         search_space: By config path a type (float, int or categorical) with its bounds or choices.

@@ -50,7 +50,7 @@ class SteppedRange(Plain):
 
 @dataclass(frozen=True)
 class SweepSpace:
-    """What a sweep searches and what it holds fixed.
+    """The searched parameters and the fixed overrides of a sweep.
 
     Attributes:
         space: The parameters; their paths are the keys of the overrides without a leading +.

@@ -38,11 +38,11 @@ def own_part(config: DictConfig) -> DictConfig:
 
 @dataclass(frozen=True)
 class HydraApp:
-    """What Hydra tells a sweeper of the application.
+    """The application, as Hydra describes it to a sweeper.
 
     Attributes:
         context: Config loader and callbacks.
-        task_function: What `@hydra.main` decorates.
+        task_function: The function that `@hydra.main` decorates.
         config: The composed config, Hydra's own part included.
     """
 
@@ -61,13 +61,13 @@ class HydraApp:
 
 @dataclass(frozen=True, repr=False)
 class SweepJob:
-    """What a trial's process calls; travels there by value, with all that is registered with Hydra and OmegaConf.
+    """The callable of a trial's process; sent there by value, with all that is registered with Hydra and OmegaConf.
 
     Attributes:
         app: The application.
         singletons: State of Hydra's singletons in the controller: config store, resolvers...
         num_objectives: Numbers that the task function has to return.
-        files: What can be its input.
+        files: Files that can be its input.
     """
 
     app: HydraApp
@@ -125,7 +125,7 @@ def without_passwords(config: DictConfig) -> DictConfig:
 
 
 def objective_of(returned: object, num_objectives: int) -> JsonDict:
-    """What a task function returned as plain data: its values, or what is wrong with it."""
+    """The return value of a task function as plain data: its values, or the error in it."""
     wanted = "a number" if num_objectives == 1 else f"{num_objectives} numbers, one for each direction"
     if returned is None:
         return {"complaint": f"the task function returned None: it has to return {wanted}, which is optimised"}

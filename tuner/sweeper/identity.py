@@ -1,4 +1,4 @@
-"""What a sweep answers for: the configurations of its jobs, and the application's own code."""
+"""Identity of a sweep: the configurations of its jobs, and the application's own code."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ _IN_A_MODULE = re.compile(r"([A-Za-z_][\w.]*):[\w./-]+")
 
 
 def identity_of(app: HydraApp, variants: Mapping[str, DictConfig], named: Sequence[str] = ()) -> JsonDict:
-    """What has to be the same for a sweep to go on, besides what was typed.
+    """Properties that have to stay the same for a sweep to go on, besides its overrides.
 
     Nothing is resolved: a reference to the environment or the clock stays one. Texts stand as digests, as some are
     passwords.
@@ -61,7 +61,7 @@ def _digest(value: object) -> str:
 
 
 def _targets_in(node: object, key: str = "") -> Iterator[str]:
-    """What a config names of code: `_target_`s, and modules before a colon."""
+    """Names of code in a config: `_target_`s, and modules before a colon."""
     if isinstance(node, Mapping):
         for name, value in node.items():
             yield from _targets_in(value, str(name))

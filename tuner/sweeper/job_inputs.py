@@ -1,4 +1,4 @@
-"""What the jobs of a sweep read: modules of the application's own, its files, and files that the configuration names.
+"""Inputs of the jobs of a sweep: modules of the application's own, its files, and files named in the configuration.
 
 Python says of every file that it opens (`sys.addaudithook`). What libraries in C open by themselves, what a subprocess
 or a server reads, and files outside of the application's folder that no value names, nobody learns of.
@@ -69,7 +69,7 @@ class InputFiles:
         return not any(part.startswith(".") for part in file.relative_to(folder).parts[:-1])
 
     def name_of(self, file: Path) -> str:
-        """What messages and the storage call a file."""
+        """The name of a file in messages and in the storage."""
         return file.relative_to(self.root).as_posix() if file.is_relative_to(self.root) else str(file)
 
     def digest(self, name: str) -> str | None:
@@ -83,7 +83,7 @@ class InputFiles:
 
 @dataclass
 class Reading:
-    """What was read while a task ran.
+    """Files that were read while a task ran.
 
     Attributes:
         digests: By name; None: it changed meanwhile.
@@ -98,7 +98,7 @@ def noting_inputs(files: InputFiles, output: Path, reading: Reading) -> Iterator
 
     Args:
         files: That count.
-        output: What lies in this folder is made by jobs.
+        output: A folder whose files are made by jobs.
         reading: Where it is noted.
     """
     opened, start = _Opened(files, output.resolve()), time.time_ns()
@@ -155,7 +155,7 @@ class _Opened:
 
 
 class _Hook:
-    """What Python tells of each file that it opens; a hook stays as long as its process."""
+    """Audit hook for each file that Python opens; it stays as long as its process."""
 
     installed = False
     opened: _Opened | None = None

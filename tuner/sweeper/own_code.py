@@ -26,7 +26,7 @@ def digests_of(task_function: Callable[..., Any], targets: Iterable[str] = ()) -
     """Digests of the application's own files, by their path from the folder of its main file.
 
     Args:
-        task_function: What `@hydra.main` decorates.
+        task_function: The function that `@hydra.main` decorates.
         targets: Dotted paths that its configuration names, as in `_target_`.
     """
     sources = _Sources()

@@ -62,7 +62,7 @@ def run_sweep(app: HydraApp, node: Mapping[str, Any], arguments: Sequence[str]) 
         arguments: Overrides of the command line.
 
     Returns:
-        What stands in optimization_results.yaml.
+        The content of optimization_results.yaml.
 
     Raises:
         SweepRefusedError: It cannot begin, or not go on.

@@ -1,4 +1,4 @@
-"""What a sweep says in Hydra's log, and the files it leaves beside the folders of its jobs."""
+"""Messages of a sweep in Hydra's log, and its files beside the folders of its jobs."""
 
 import logging
 from collections.abc import Sequence

@@ -49,11 +49,11 @@ class PlannedSweep:
     Attributes:
         app: The application.
         settings: Of the sweep.
-        space: What is searched.
+        space: The search space.
         sweep: As a study, under the name that somebody gave it or one made of the search.
         place: Where its jobs are to be.
-        backend: What the fork server has to import for the jobs; None: what the application itself has imported.
-        remarks: What the user should know of it.
+        backend: Framework that the fork server imports for the jobs; None: what the application itself has imported.
+        remarks: Remarks for the user.
     """
 
     app: HydraApp
@@ -101,14 +101,14 @@ def plan_sweep(app: HydraApp, settings: SweepSettings, arguments: Sequence[str])
 
 @dataclass(frozen=True)
 class _Jobs:
-    """What the study has to know of the application."""
+    """The application, as the study needs it."""
 
     app: HydraApp
     space: SweepSpace
     custom: CustomSearchSpace | None
 
     def added(self, trial: optuna.Trial, values: JsonDict) -> JsonDict:
-        """What a function of the application adds to a job."""
+        """Values that a function of the application adds to a job."""
         if self.custom is None:
             return {}
         added = self.custom.added(self.app.config, trial, values)

@@ -32,7 +32,7 @@ class TrackedApp(Protocol):
         """The trackers of a sweep with this config."""
 
     def run_config(self, config: DictConfig) -> JsonDict:
-        """What a job with this config is said to be."""
+        """The run's configuration that identifies a job with this config."""
 
 
 @contextmanager
@@ -140,7 +140,7 @@ class _JobTracking(TrackingListener):
             return {"overrides": list(overrides)}
 
     def shared(self) -> JsonDict:
-        """What jobs have in common, as each of them shows it; nothing where that cannot be resolved without a job."""
+        """Settings that all jobs share, as each of them shows it; empty where that cannot be resolved without a job."""
         try:
             return self._described(self._planned.app.config)
         except (HydraException, OmegaConfBaseException, UserError):

@@ -53,7 +53,7 @@ _WORDS = {
     "executor.limits.": f"{NODE}.",
     "limits.": f"{NODE}.",
 }
-"""What a setting of `tuner tune` is called here."""
+"""Names here of the settings of `tuner tune`."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class SweepSettings:
     """How a sweep is run.
 
     Attributes:
-        directions: What is done to each objective: minimize or maximize.
+        directions: Of each objective: minimize or maximize.
         params: The search by config path, in Hydra's sweep grammar.
         custom_search_space: Adds parameters to each job; None: nothing does.
         report: Whether the page of a sweep is written at its end.
@@ -76,8 +76,8 @@ class SweepSettings:
         max_failures: Failures in a row that end the sweep.
         threads: Of each job; None: the cores shared out.
         isolation: forkserver or spawn.
-        gpus: What is dealt out to the jobs, one GPU to each; None: every job sees all that there are.
-        limits: What a job may use.
+        gpus: GPUs that are dealt out to the jobs, one to each; None: every job sees all that there are.
+        limits: Of a job's resources.
         executor: A choice of the configuration group executor, which runs the jobs in place of processes that are made
             with the settings above; None: those.
     """

@@ -1,4 +1,4 @@
-"""What every agent does as a trial of a study: an algorithm, a trainer of another library, or a function."""
+"""Tests for every agent as a trial of a study: an algorithm, a trainer of another library, or a function."""
 
 import math
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class AgentContract:
     exact = True
 
     def make(self) -> list[str]:
-        """What is typed behind `tuner train`, with a budget of a few seconds and at least two evaluations.
+        """Overrides for `tuner train`, with a budget of a few seconds and at least two evaluations.
 
         For example ["agent=mine", "training.total_steps=500", "evaluation.num_points=3"].
         """

@@ -1,4 +1,4 @@
-"""What every executor does, whatever the place where trials run."""
+"""Tests for every executor, whatever the place where trials run."""
 
 import time
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ class ExecutorContract:
 
         Args:
             parallel: How many trials at a time.
-            limits: What a trial may use, if anything holds it to limits.
+            limits: Of a trial's resources, if they are enforced.
         """
         raise NotImplementedError
 
@@ -158,7 +158,7 @@ class ExecutorContract:
         assert read_trial(tmp_path).reports == ((0.5, 1.5), (1.0, 2.5))
 
     def test_a_trial_goes_on_from_its_folder(self, executor: Executor, tmp_path: Path) -> None:
-        """What an earlier attempt has reported is known to the next one, which keeps the values and reports again."""
+        """The reports of an earlier attempt are known to the next one, which keeps the values and reports again."""
         self.run(executor, _spec("go_on"), tmp_path, verdict="stop")
         (tmp_path / REPORTS_FILE).write_text('{"step": 0.5, "value": 1.0}\n{"step": 0.75, "val')  # and a torn line
         executor.start(_spec("go_on"), tmp_path)
@@ -186,7 +186,7 @@ class ExecutorContract:
         assert executor.free_slots == executor.parallel
 
     def test_answers_out_of_place(self, executor: Executor, tmp_path: Path) -> None:
-        """What is no verdict, and a second answer, are refused; one to a trial that has ended changes nothing."""
+        """An answer that is no verdict, and a second one, are refused; one to a trial that has ended has no effect."""
         executor.start(_spec("work_on"), tmp_path)
         self.until(executor, TrialReported)
         executor.answer(_KEY, "continue")

@@ -1,4 +1,4 @@
-"""What every sampler does in a study: it is made anew with each session, and seeded anew for each trial."""
+"""Tests for every sampler: it is made anew with each session of a study, and seeded anew for each trial."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ class SamplerContract:
     repeats = False
 
     def make(self) -> SamplerFactory:
-        """What a file of the group `sampler` names: called with `seed` and `space`, where it takes these."""
+        """The factory named by a file of the group `sampler`: called with `seed` and `space`, where it takes these."""
         raise NotImplementedError
 
     def test_it_stays_within_the_space(self) -> None:

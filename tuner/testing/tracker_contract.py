@@ -1,4 +1,4 @@
-"""What every tracker does, wherever it keeps what it is given."""
+"""Tests for every tracker, wherever it keeps its data."""
 
 import math
 import time
@@ -40,7 +40,7 @@ class TrackerContract:
         raise NotImplementedError
 
     def recorded(self, info: RunInfo) -> Mapping[int, Mapping[str, float]] | None:
-        """What the tracker has kept of a run: by step, the metrics. None: it cannot be read here.
+        """The metrics that the tracker has kept of a run, by step. None: they cannot be read here.
 
         Called when the tracker is closed.
         """

@@ -1,4 +1,4 @@
-"""What trials do in the tests of executors. Imports no framework: trial processes import it by its name."""
+"""Trials for the tests of executors. Imports no framework: trial processes import it by its name."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""What a tracker is: something that is notified when a run starts, what it measures and how it ends.
+"""Interface of a tracker: it is notified when a run starts, of its metrics, and of its end.
 
 Trackers run in the controller's process, never in a trial. None of their methods may fail or delay a run: what goes
 wrong with a tracker is one logged error.

@@ -113,7 +113,7 @@ class MlflowRun:
     """One run at MLflow.
 
     Args:
-        info: What is tracked.
+        info: Its description.
         experiment: Where it belongs.
         in_turn: Makes a call with the client, later.
     """
@@ -202,7 +202,7 @@ def _fit_name(name: str) -> str:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """What is raised by MLflow, by its store or its server (an OSError), and by an installation that is not whole."""
+    """Errors of MLflow, of its store or its server (an OSError), and of an incomplete installation."""
     usual = (ImportError, OSError, ValueError)
     try:
         from mlflow.exceptions import MlflowException

@@ -65,7 +65,7 @@ class TensorBoardRun:
     session, which went further than its last checkpoint, are passed again.
 
     Args:
-        info: What is tracked.
+        info: Its description.
         closed: Called when nothing more is written, so that nobody holds on to it.
     """
 
@@ -184,7 +184,7 @@ def _hyperparameters(info: RunInfo) -> "Summary":
 
 
 def _end_of_session(exit_code: int) -> "Summary":
-    """What the tab HParams goes by when it says how a run has ended."""
+    """The summary by which the tab HParams shows how a run has ended."""
     from tensorboard.compat.proto.summary_pb2 import Summary
     from tensorboard.plugins.hparams import api_pb2, metadata
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo

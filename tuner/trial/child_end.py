@@ -12,7 +12,7 @@ EXIT_FAILED = 70
 
 
 class Step(IntEnum):
-    """What is done, one grace time after the other, to end a child."""
+    """Steps to end a child, one grace time after the other."""
 
     ASK = 0
     TERMINATE = 1
@@ -25,7 +25,7 @@ class Ending:
     """An end that the parent has decided on.
 
     Attributes:
-        outcome: What the trial's outcome will be.
+        outcome: The trial's outcome.
         reason: Why, one sentence for the user.
         step: The next step.
         next_at: When it is due, as `time.monotonic()`.

@@ -118,7 +118,7 @@ class ControllerConnection:
 
 
 class TrialContext:
-    """What the entry function of a trial works with.
+    """The interface to the controller for the entry function of a trial.
 
     `report`, `log` and `alive` raise `TrialInterrupted` when the trial has to end; an entry that keeps checkpoints
     catches it, writes one and raises it again. A trial that returns although it was interrupted counts as

@@ -1,4 +1,4 @@
-"""What a child says to its parent, and what it is answered, from its launch to its end."""
+"""The dialogue of a child with its parent, from its launch to its end."""
 
 import selectors
 import socket
@@ -23,13 +23,13 @@ class Dialogue:
 
     Args:
         selector: Where the socket is registered.
-        launch: What the child reads first.
+        launch: The child's first input.
 
     Attributes:
         turn: Whose turn it is.
         pid: Of the child, once it has said that it holds its folder: what is written there from then on is its own.
         refusal: Why it could not have the folder; empty otherwise.
-        complaint: What was unreadable; empty otherwise.
+        complaint: The unreadable message, with the reason; empty otherwise.
         last_heard: When the child said something, or was answered, as `time.monotonic()`.
     """
 

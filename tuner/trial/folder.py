@@ -1,8 +1,8 @@
 """The folder of a trial: what is in it, how it is written so that a kill at any instant leaves it readable.
 
 Whole files are written aside and moved; files that grow are appended to line by line, and a last line that was cut
-short is passed over by readers and removed by the next child. Who may write is decided by a lock that the child holds
-until it ends.
+short is passed over by readers and removed by the next child. The right to write is given by a lock that the child
+holds until it ends.
 """
 
 import fcntl
@@ -40,14 +40,14 @@ INHERITED_FILE = "inherited.safetensors"
 """Checkpoint of another run that this one goes on from, with random numbers of its own."""
 BEST_FILE = "best.safetensors"
 STATE_FOLDER = "state"
-"""What a function in the place of an agent has saved to go on from."""
+"""The saved state of a function in the place of an agent, to go on from."""
 LOCK_FILE = "lock"
 PID_FILE = "pid"
 
 REPLACED = (CHECKPOINT_FILE, BEST_FILE, CLOCK_FILE, EVALUATED_FILE, RESULT_FILE, OBJECTIVE_FILE, PID_FILE)
-"""What a trial writes aside, and moves to its place."""
+"""Files that a trial writes aside, and moves to their place."""
 APPENDED = (REPORTS_FILE, METRICS_FILE, OUTPUT_FILE, LOCK_FILE)
-"""What is written in place; other files are written aside and moved, which leaves alone what a link leads to."""
+"""Files that are written in place; others are written aside and moved, which leaves the target of a link alone."""
 
 _POLL_S = 0.02
 _KILL_PATIENCE_S = 5.0  # a killed process ends at once, unless the disk it waits for does not answer
@@ -60,7 +60,7 @@ _MAX_BYTES = 100_000_000  # of a file that a trial has written: far more than an
 
 @dataclass(frozen=True)
 class FolderState:
-    """What a folder tells about its trial.
+    """State of a trial, read from its folder.
 
     Attributes:
         spec: The trial, or None if the folder does not exist or was never completed.

@@ -31,7 +31,7 @@ _MAX_FDS = 16
 
 @dataclass(frozen=True)
 class Hello:
-    """What the server imports, from where, and how it ends.
+    """Settings of the server: its imports, where they are from, and how it ends.
 
     Attributes:
         path: `sys.path` of the controller.

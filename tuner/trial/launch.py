@@ -24,7 +24,7 @@ _SOURCE_ROOT = str(Path(__file__).absolute().parents[2])
 
 @dataclass
 class Child:
-    """What is known about the process of a trial.
+    """State of the process of a trial, as far as it is known.
 
     Attributes:
         pid: Its number, None until it is forked.

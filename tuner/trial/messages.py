@@ -1,4 +1,4 @@
-"""What a controller and a trial say to each other: values and their JSON form.
+"""Messages between a controller and a trial: values and their JSON form.
 
 Standard library only, as the fork server loads this before anything else. Everything that crosses the pipe is one
 line of JSON; the same values, written to the trial's folder, outlive both processes.
@@ -59,7 +59,7 @@ class TrialSpec:
         number: Number of the run within its stage.
         seed: Seed of everything random in the run.
         config: The composed config.
-        entry: What the child calls with its `TrialContext`, as "module:function".
+        entry: The function that the child calls with its `TrialContext`, as "module:function".
         threads: Threads that the numerical libraries may use.
     """
 
@@ -140,7 +140,7 @@ class TrialResult:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a trial may use. None means no limit.
+    """Limits of a trial's resources. None means no limit.
 
     Attributes:
         wall_s: Wall time in seconds, from the fork on.
@@ -211,7 +211,7 @@ class Report:
 
     Attributes:
         step: Where in the run.
-        value: What was measured there.
+        value: The measured value.
         seconds: Wall time of training until then, over all attempts; None: not known.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What a trial leaves behind, and how it is ended: nothing that a trial has started outlives it.
+"""Leftovers of a trial, and how they are ended: nothing that a trial has started outlives it.
 
 A process that founds its own session, or whose parent ends, is in no group and below no parent that would tell whose it
 is. Three things make it known nevertheless:

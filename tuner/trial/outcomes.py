@@ -22,18 +22,18 @@ class Counts(Enum):
 
 @dataclass(frozen=True)
 class Effects:
-    """What follows from an end.
+    """Consequences of an end.
 
     Attributes:
         succeeded: The run came to a good end.
-        scored: What it has reported is its score.
+        scored: Its reports give its score.
         failed: Something is wrong with the run itself. One that is neither is continued when the study is.
         retried: It may be the doing of the machine or the environment: the run goes on from its last checkpoint.
         uses_retry: Going on uses up one of study.retries.
         penalised: The configuration itself is to blame, it would end so again: the sampler gets a bad score, so that
             it does not go there again. Other failures tell it nothing.
         counts: For the guard of too many failures in a row.
-        remedy: What usually helps, for people.
+        remedy: The usual remedy, for people.
         remedy_first: The output of the run says nothing, so the remedy is shown instead of where to look.
         overrules: Once the parent has decided on this end, no result counts that the child still writes.
         leaves_stacks: The child writes where it is to its output before it is ended.

@@ -55,7 +55,7 @@ class ChildOptions:
 
     Attributes:
         environment: Its whole environment.
-        limits: What it may use.
+        limits: Of its resources.
         function: A pickled function to call in place of the trial's entry; empty for none.
     """
 
@@ -152,7 +152,7 @@ class TrialProcess:
             now: `time.monotonic()`.
 
         Returns:
-            What the child said, in order. After a `Report` it waits for `answer`.
+            Messages of the child, in order. After a `Report` it waits for `answer`.
         """
         self._follow_launch(now)
         is_over = self._is_over(now)
@@ -236,7 +236,7 @@ class TrialProcess:
             self._end(Outcome.HUNG, reason, Step.TERMINATE)
 
     def _own_result(self) -> TrialResult | None:
-        """What the child itself has written down: it is done, and about to end."""
+        """The result that the child itself has written: it is done, and about to end."""
         return None if self._dialogue.pid is None else files.read_result(self.folder)
 
     # From a decision to DEAD

@@ -1,4 +1,4 @@
-"""Whom a run tells how it goes, and what stands behind that."""
+"""Interfaces through which a run reports: its reporter, and the line to the controller behind it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -7,7 +7,7 @@ from tuner.trial.messages import JsonDict, Message, Verdict
 
 
 class Reporter(Protocol):
-    """What a run tells; `TrialContext` is one. Each method may raise `TrialInterrupted` to end the run."""
+    """Interface for the reports of a run, as in `TrialContext`. Each method may raise `TrialInterrupted` to end it."""
 
     @property
     def reported(self) -> Sequence[tuple[float, float]]:

@@ -1,4 +1,4 @@
-"""What the operating system knows about processes: who is who, who lives, how much memory a group holds.
+"""Process information from the operating system: parents and children, liveness, memory of a group.
 
 Linux is asked directly (/proc, pidfds); elsewhere psutil is, and the end of a pipe stands in for a pidfd.
 """

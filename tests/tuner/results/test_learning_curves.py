@@ -49,7 +49,10 @@ def test_runs_are_called_by_what_they_differ_in() -> None:
     assert labels_of([_settings("DQN", buffer={"size": 1}), _settings("PPO", buffer={"size": 2})]) == ["DQN", "PPO"]
     alike = [_settings("DQN", buffer={"size": 1}, net={"_target_": f"a.{name}"}) for name in ("Wide", "Deep")]
     assert labels_of([*alike, _settings("PPO")]) == ["DQN, net=Wide", "DQN, net=Deep", "PPO"]
-    assert labels_of([_settings("DQN", optimizer={"lr": rate}) for rate in (0.1, 3e-4)]) == ["optimizer.lr=0.1", "optimizer.lr=0.0003"]
+    assert labels_of([_settings("DQN", optimizer={"lr": rate}) for rate in (0.1, 3e-4)]) == [
+        "optimizer.lr=0.1",
+        "optimizer.lr=0.0003",
+    ]
     elsewhere = [_settings("DQN", env={"id": name}) for name in ("CartPole-v1", "my_envs:Corridor-v0")]
     assert labels_of(elsewhere) == ["CartPole-v1", "Corridor-v0"]
     only_one_has = [_settings("DQN"), _settings("DQN", training={"max_grad_norm": 0.5})]

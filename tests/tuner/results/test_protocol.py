@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tuner.errors import UserError
 from tuner.features.population.evolution import Evolution
-from tuner.results.objective import Final
+from tuner.results.metric import Final
 from tuner.results.protocol import (
     STREAMS,
     Pruning,

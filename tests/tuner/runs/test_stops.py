@@ -18,7 +18,7 @@ from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
 from tests.tuner.studies import FakeExecutor, Script, learn, run_study
 from tuner.commands.preflight import preflight
 from tuner.config.composition import RunConfig, to_json
-from tuner.results.objective import missing_points
+from tuner.results.metric import missing_points
 from tuner.runs.training import EVALUATION_METRIC, Checkpoint, EvaluationGrid, run_training
 from tuner.trackers.history import HistoryTracker, read_history
 from tuner.trial.folder import read_reports

@@ -15,7 +15,7 @@ import pytest
 from tests.tuner.entries import synthetic_curve
 from tests.tuner.studies import CONFIG, definition, run_in_processes, run_study, sqlite, warm_processes
 from tuner.executors.local import LocalExecutor
-from tuner.results.objective import Mixed
+from tuner.results.metric import Mixed
 from tuner.results.records import RunRecord
 from tuner.study import StudyError, StudyStore, summarise
 from tuner.study.runner import PROBE

@@ -7,7 +7,7 @@ import pytest
 from tests.tuner.entries import synthetic_curve
 from tests.tuner.studies import CONFIG, SPACE, FakeExecutor, definition, run_study
 from tuner.errors import UserError
-from tuner.results.objective import Mixed
+from tuner.results.metric import Mixed
 from tuner.trial.messages import JsonDict
 
 

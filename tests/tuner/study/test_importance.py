@@ -10,7 +10,7 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
 
 from tests.tuner.studies import journal, run_study
-from tuner.results.objective import Final
+from tuner.results.metric import Final
 from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.runs.simulator import Synthetic
 from tuner.study import StudyStore, summarise

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.tuner.studies import FakeExecutor, Script, ending, learn, random_score, run_study
-from tuner.results.objective import StepsTo
+from tuner.results.metric import StepsTo
 from tuner.results.verdict import verdict
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 

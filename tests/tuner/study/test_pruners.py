@@ -9,7 +9,7 @@ from tests.tuner.entries import quality
 from tests.tuner.results.test_protocol import run as record
 from tests.tuner.studies import FakeExecutor, run_study
 from tuner.config.composition import compose, config_loader
-from tuner.results.objective import make_metric
+from tuner.results.metric import make_metric
 from tuner.results.protocol import Pruning
 from tuner.results.records import StudySummary
 from tuner.runs.build import build_node

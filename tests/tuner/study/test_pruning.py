@@ -8,7 +8,7 @@ from optuna.trial import TrialState
 from tests.tuner.entries import quality
 from tests.tuner.studies import FakeExecutor, Script, asha, learn, run_study
 from tests.tuner.study_records import stored
-from tuner.results.objective import Mixed
+from tuner.results.metric import Mixed
 from tuner.results.protocol import Pruning
 from tuner.study import StudyListener
 from tuner.trial.messages import Outcome, TrialSpec
@@ -35,7 +35,9 @@ def test_the_first_runs_are_not_pruned_and_later_ones_are(tmp_path: Path) -> Non
         assert stored(tmp_path).trials[run.number].state is TrialState.PRUNED
     assert {run.outcome for run in (*summary.stage("confirm"), *summary.stage("test"))} == {Outcome.COMPLETE}
     (note,) = notes
-    assert note.startswith("Runs may be pruned at 11% and 33% of the budget. Rank correlation of early with final scores")
+    assert note.startswith(
+        "Runs may be pruned at 11% and 33% of the budget. Rank correlation of early with final scores"
+    )
     assert "on the first 8 complete runs, with its lower bound at 90 % confidence: 0.90 (0.63) at 11%" in note
     assert note in summary.notes
     best = max(quality({"optimizer": {"learning_rate": run.params["optimizer.learning_rate"]}}) for run in screened)

@@ -11,7 +11,7 @@ from tests.tuner.studies import CONFIG, ControllerDied, FakeExecutor, Script, as
 from tests.tuner.study_records import Notes, scores
 from tuner.errors import UserError
 from tuner.executors.base import TrialEnded, TrialReported
-from tuner.results.objective import Mixed
+from tuner.results.metric import Mixed
 from tuner.results.protocol import Pruning, stage_seeds
 from tuner.study import StudyError
 from tuner.trial.messages import Outcome, TrialSpec

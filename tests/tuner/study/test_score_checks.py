@@ -14,7 +14,7 @@ from optuna.storages.journal import JournalFileBackend
 
 from tests.tuner.studies import CONFIG, FakeExecutor, journal, run_study
 from tuner.errors import UserError
-from tuner.results.objective import make_metric, make_others
+from tuner.results.metric import make_metric, make_others
 from tuner.results.records import RunRecord
 from tuner.study import StudyStore, summarise
 from tuner.study.score_checks import check_scores

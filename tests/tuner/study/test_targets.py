@@ -11,7 +11,7 @@ import tuner as api
 from tests.tuner.command_line import CommandLine
 from tests.tuner.studies import ControllerDied, FakeExecutor, Script, ending, learn, run_study
 from tuner.reporting import FinalTable
-from tuner.results.objective import SecondsTo, Timing
+from tuner.results.metric import SecondsTo, Timing
 from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.results.verdict import verdict
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec

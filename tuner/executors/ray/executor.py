@@ -19,10 +19,10 @@ class RayExecutor(RemoteExecutor):
         parallel: How many seats, each for one trial at a time.
         backend: The framework that each seat imports once, "none" for none; or a `Preload`.
         isolation: "forkserver", or "spawn" for a fresh interpreter per trial (seconds each).
-        limits: What a trial may use, on its machine.
+        limits: Of a trial's resources, on its machine.
         threads: Processors that a seat reserves, and threads of its trials.
         gpus: GPUs that a seat reserves, or a part of one.
-        resources: What else of the cluster's own resources a seat reserves, by name.
+        resources: Further resources of the cluster's own that a seat reserves, by name.
         address: Of the cluster: "auto" for the one this machine belongs to, "host:port", or None to start Ray on this
             machine alone.
         files: "pull", or "shared" where every machine has the study's folder at the same path.

@@ -1,4 +1,4 @@
-"""What is used of Ray: actors that are asked, and how it tells that one is lost."""
+"""Seats as actors of Ray, and how a lost actor is recognised."""
 
 import logging
 import os
@@ -26,7 +26,7 @@ _LEFT_AT_HOME: Final = (
     *("*.safetensors", "*.jsonl", "*.log", "*.parquet", "*.db", "*.db-*", "*.journal", "*.wandb", "*.mp4", "*.gif"),
     *(".git", ".venv", "venv", "__pycache__"),
 )
-"""What studies and runs write, as patterns of a .gitignore; folders by name would be left out of packages, too."""
+"""Files that studies and runs write, as patterns of a .gitignore; names of folders would match in packages, too."""
 
 
 class RayCluster:
@@ -36,7 +36,7 @@ class RayCluster:
         address: "auto", "host:port", or None to start Ray on this machine alone.
         ship: Sends this project and the working directory to the machines.
         settings: Of a seat.
-        resources: What a seat reserves: "CPU", "GPU" and the cluster's own.
+        resources: Reserved by a seat: "CPU", "GPU" and the cluster's own.
 
     Raises:
         UserError: Ray is not installed, or not reached.
@@ -127,7 +127,7 @@ class RayCluster:
 
 
 def reserved(threads: int, gpus: float, resources: Mapping[str, float] | None) -> dict[str, float]:
-    """What a seat takes of the cluster, by Ray's names."""
+    """Resources of the cluster that a seat reserves, by Ray's names."""
     return {"CPU": threads, "GPU": gpus, **(resources or {})}
 
 
@@ -146,7 +146,7 @@ def count_room(address: str | None, resources: Mapping[str, float]) -> tuple[int
 
     Args:
         address: As of `RayCluster`; of this machine alone nothing is started.
-        resources: What a seat reserves.
+        resources: Reserved by a seat.
     """
     check_installed()
     if address is None:
@@ -165,7 +165,7 @@ def count_room(address: str | None, resources: Mapping[str, float]) -> tuple[int
 
 
 def _luggage() -> JsonDict:
-    """What Ray sends to the machines: this project, and the working directory without what studies and runs wrote."""
+    """Files that Ray sends to the machines: this project, and the working directory without output of studies."""
     root = Path(__file__).parents[3]
     return {
         "working_dir": str(Path.cwd()),

@@ -40,7 +40,7 @@ class Cluster(Protocol):
         ...
 
     def answer(self, question: Any) -> Any:
-        """What the seat returned, for a question that is ready.
+        """The seat's return value, for a question that is ready.
 
         Raises:
             SeatLostError: There will be no answer.
@@ -54,7 +54,7 @@ class Cluster(Protocol):
         ...
 
     def shortage(self, num_seats: int, of_free: bool) -> str:
-        """What there is too little of for a number of seats; empty if there is enough, or if nobody can say.
+        """The resource that is short for a number of seats; empty if there is enough, or if it is not known.
 
         Args:
             num_seats: How many there should be.

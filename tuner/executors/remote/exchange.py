@@ -1,4 +1,4 @@
-"""What the controller and a seat say to each other: values only, pickled within one cluster of the user's."""
+"""Messages between the controller and a seat: values only, pickled within one cluster of the user's."""
 
 from dataclasses import dataclass, field
 
@@ -11,12 +11,12 @@ from tuner.trial.messages import Limits, Verdict
 
 @dataclass(frozen=True)
 class SeatSettings:
-    """What a seat is made of.
+    """Settings of a seat.
 
     Attributes:
-        preload: What its fork server imports.
+        preload: Imports of its fork server.
         isolation: How its executor starts trials.
-        limits: What a trial may use.
+        limits: Of a trial's resources.
         threads: Threads of a trial.
         shared: The trial works in the study's own folder, which every machine has at the same path.
         max_transfer_mb: How much a trial's folder may have changed between two exchanges, in MB (1e6 bytes).
@@ -55,7 +55,7 @@ class TrialStart:
     Attributes:
         spec: The text of its trial.json.
         folder: The study's folder of it, absolute.
-        files: What is in that folder; empty if it is shared.
+        files: Content of that folder; empty if it is shared.
         function: Cloudpickle of what to call; empty for the spec's entry.
     """
 
@@ -67,7 +67,7 @@ class TrialStart:
 
 @dataclass(frozen=True)
 class Order:
-    """What a seat is to do before it looks what has happened."""
+    """Instructions for a seat, which it follows before it reports events."""
 
     start: TrialStart | None = None
     verdict: Verdict | None = None
@@ -76,7 +76,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Happened:
-    """What has happened at a seat, and how the trial's folder has changed."""
+    """Events at a seat, and the changes of the trial's folder."""
 
     events: list[Event] = field(default_factory=list)
     files: Changes = field(default_factory=dict)

@@ -15,7 +15,7 @@ _OF_THE_MACHINE: Final = frozenset((LOCK_FILE, PID_FILE))
 
 @dataclass(frozen=True)
 class Piece:
-    """What a file holds from an offset on, and nothing behind it; at offset 0 all of it."""
+    """The content of a file from an offset on, up to its end; at offset 0 all of it."""
 
     offset: int
     content: bytes
@@ -37,7 +37,7 @@ class FolderWatch:
         self._seen: dict[str, tuple[int, int]] = {}
 
     def changes(self) -> dict[str, Piece | None]:
-        """What is new, changed or gone; a file that vanishes while it is read comes with the next call."""
+        """Files that are new, changed or gone; a file that vanishes while it is read comes with the next call."""
         found: dict[str, Piece | None] = {}
         present = set()
         for path in sorted(self._folder.rglob("*")):

@@ -49,7 +49,7 @@ class Place:
         folder: The trial's folder on this side.
         number: Of the last order.
         order: The last order, to be repeated if its answer is lost.
-        question: What it has been asked and not answered; None without a trial and while a verdict is waited for.
+        question: The open question, sent and not answered; None without a trial and while a verdict is waited for.
         is_stopping: Its trial has been asked to stop.
         unreachable_since: When it first did not answer.
         in_touch_at: When it last was given an order, or answered one.

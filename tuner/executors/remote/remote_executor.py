@@ -46,7 +46,7 @@ class RemoteExecutor(ClosedAtExit):
         parallel: How many seats, each for one trial at a time.
         backend: The framework that each seat imports once, "none" for none; or a `Preload`.
         isolation: "forkserver", or "spawn" for a fresh interpreter per trial (seconds each).
-        limits: What a trial may use, on its machine.
+        limits: Of a trial's resources, on its machine.
         threads: Threads of trials.
         files: "pull", or "shared" where every machine has the study's folder at the same path.
         lost_after_s: How long a seat may be out of reach before it counts as lost, in seconds.

@@ -35,7 +35,7 @@ class Seat:
     the same and done once.
 
     Args:
-        settings: What it is made of.
+        settings: Its settings.
     """
 
     def __init__(self, settings: SeatSettings) -> None:

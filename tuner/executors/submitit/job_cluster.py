@@ -58,10 +58,10 @@ class JobCluster:
     """Jobs as seats: what `Cluster` asks for.
 
     Args:
-        kind: Who starts them; "auto" for Slurm where it is, else processes of this machine.
+        kind: How jobs are started; "auto": by Slurm where it is, else as processes of this machine.
         folder: Where submitit writes; every machine sees it at the same path.
         address: The name under which jobs reach this machine; None: the one that it gives itself.
-        reserved: What a job reserves, in submitit's words.
+        reserved: Resources of a job, by submitit's names.
         lost_after_s: How long a machine may be out of reach.
         settings: Of a seat.
 
@@ -309,7 +309,7 @@ def _no_folder(folder: str, why: str) -> UserError:
 
 
 def make_submitter(kind: Kind, folder: Path, reserved: Mapping[str, Any]) -> Any:
-    """What submits jobs.
+    """Makes the object of submitit that submits jobs.
 
     Raises:
         UserError: Slurm is not there, or submitit does not know a setting.

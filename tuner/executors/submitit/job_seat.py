@@ -1,4 +1,4 @@
-"""What a job runs: a seat that is asked over a connection to the controller, and ends with it."""
+"""The program of a job: a seat that answers over a connection to the controller, and ends with it."""
 
 import math
 import os

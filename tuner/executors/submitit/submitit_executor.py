@@ -20,7 +20,7 @@ class SubmititExecutor(RemoteExecutor):
         parallel: How many jobs, each for one trial at a time.
         backend: The framework that each job imports once, "none" for none; or a `Preload`.
         isolation: "forkserver", or "spawn" for a fresh interpreter per trial (seconds each).
-        limits: What a trial may use, on its machine.
+        limits: Of a trial's resources, on its machine.
         threads: Processors that a job reserves, and threads of its trials.
         gpus: GPUs that a job reserves.
         memory_gb: Memory that a job reserves; None: what Slurm gives.
@@ -112,6 +112,6 @@ class SubmititExecutor(RemoteExecutor):
 def _reserved(
     threads: int, gpus: int, memory_gb: float | None, timeout_min: int, slurm: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """What a job reserves, in submitit's words."""
+    """Resources that a job reserves, by submitit's names."""
     shared = {"cpus_per_task": threads, "gpus_per_node": gpus, "mem_gb": memory_gb, "timeout_min": timeout_min}
     return {**shared, "name": "tuner", **{f"slurm_{name}": value for name, value in (slurm or {}).items()}}

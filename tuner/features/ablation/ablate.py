@@ -254,7 +254,7 @@ def _plan_of(subject: _Subject) -> str:
 
 
 def _plan_of_ranges(subject: _Subject) -> list[str]:
-    """What is run to see how far parameters may move; where that is not asked, how to."""
+    """The runs that check how far parameters may move; where that is not asked for, the setting for it."""
     moved, settings = subject.task.moved, subject.task.settings
     if not moved:
         return ["how far each parameter may move without a loss is not asked (ranges=true)"]

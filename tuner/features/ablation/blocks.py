@@ -1,4 +1,4 @@
-"""What lies between the default configuration of a study and its winner: changes, each by itself or some together."""
+"""Differences between the default configuration of a study and its winner: changes, each alone or some together."""
 
 import math
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class Block:
 
     Attributes:
         values: The winner's, by config path.
-        changes: What differs from the default configuration.
+        changes: Its differences from the default configuration.
     """
 
     values: JsonDict
@@ -40,7 +40,7 @@ class Between:
 
     Attributes:
         label: Of the winner.
-        blocks: What may be changed, in the order of the space.
+        blocks: The possible changes, in the order of the space.
         shared: Searched values that the winner and the default configuration have in common.
         skipped: Changes that are none: see `HARDLY`.
     """
@@ -60,7 +60,7 @@ class Between:
         return {**self.shared, **self._of(changed)} if changed else {}
 
     def name(self, changed: Changed) -> str:
-        """What the configuration is called; no other one of the study has that name."""
+        """Label of the configuration; no other one of the study has it."""
         if not changed:
             return DEFAULT_LABEL
         if changed == self.all and not self.skipped:
@@ -73,7 +73,7 @@ class Between:
 
 
 def between(definition: StudyDefinition, winner: Winner) -> Between:
-    """What lies between the default configuration and the winner.
+    """Differences between the default configuration and the winner.
 
     Raises:
         UserError: Nothing does.

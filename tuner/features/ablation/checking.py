@@ -1,4 +1,4 @@
-"""What `tuner ablate` is configured by."""
+"""The configuration of `tuner ablate`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

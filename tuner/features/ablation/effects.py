@@ -1,4 +1,4 @@
-"""What an ablation says: which change brought how much, and what may as well stay as it was."""
+"""Conclusions of an ablation: the gain of each change, and the changes that are not needed."""
 
 import shlex
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from tuner.results.statistics import difference_interval, iqm
 
 
 class Effect(StrEnum):
-    """What a step did to the score, beyond what seeds do."""
+    """The effect of a step on the score, beyond the noise of seeds."""
 
     HELPED = "helped"
     HURT = "hurt"
@@ -27,7 +27,7 @@ class Effect(StrEnum):
 
 
 _IDLE = (Effect.NONE, Effect.UNCLEAR, Effect.HURT)
-"""What the winner is no worse without, as far as one can tell."""
+"""Effects without which the winner is no worse, as far as the scores show."""
 
 MARGIN: Final = 0.2
 """No difference means: with its whole interval no more than this share of the gain."""
@@ -42,7 +42,7 @@ class StepEffect:
         score: With it and all before it.
         gain: By it, in pairs over seeds, with an interval.
         share: Of the whole gain; None where there is none to share.
-        effect: What it did.
+        effect: Its effect on the score.
     """
 
     changes: tuple[Change, ...]
@@ -65,7 +65,7 @@ def difference(scores: Sequence[float], before: Sequence[float]) -> Estimate:
 
 
 def whole_gain(ablation: Ablation) -> Estimate:
-    """What all steps together brought."""
+    """The gain of all steps together."""
     return difference(ablation.steps[-1].scores, ablation.default)
 
 
@@ -98,7 +98,7 @@ def _effect(gain: Estimate, margin: float) -> Effect:
 
 
 def sentences(ablation: Ablation) -> tuple[str, ...]:
-    """What a reader should take away."""
+    """Summary of an ablation in sentences."""
     effects, whole = step_effects(ablation), whole_gain(ablation)
     end = "The winner, but for what hardly moved," if ablation.skipped else "The winner"
     first = (
@@ -182,7 +182,7 @@ def _about_runs(ablation: Ablation) -> list[str]:
 
 
 def ablation_command(summary: StudySummary) -> str:
-    """What is typed to have the study's winner looked at, in the storage that the study is in."""
+    """The command that ablates the study's winner, in the storage of the study."""
     typed = shlex.split(summary.study_command)[2:]
     storage = [word for word in typed if word.lstrip("+").partition("=")[0].partition(".")[0] == "storage"]
     return shlex.join(["tuner", "ablate", summary.name, *storage])

@@ -1,8 +1,8 @@
 """An ablation: what was measured on the way from the default configuration to a study's winner. Nothing runs here.
 
 The way is that of Fawcett & Hoos (2016, "Analysing differences between algorithm configurations through ablation",
-Journal of Heuristics 22): from where one is, every change that is left is tried by itself, and the best is kept. Who is
-best is found by a race on seeds of its own; what each step brings is measured on others, as a score that was used to
+Journal of Heuristics 22): from where one is, every change that is left is tried by itself, and the best is kept. The
+best is found by a race on seeds of its own; the gain of each step is measured on others, as a score that was used to
 choose is too good by construction.
 """
 
@@ -42,7 +42,7 @@ class AblationStep:
     """One step of the path.
 
     Attributes:
-        changes: What was changed, on top of all before it.
+        changes: The changes of this step, on top of all before it.
         scores: From then on, by seed in the order of `Ablation.seeds`.
     """
 
@@ -97,14 +97,14 @@ class CheckedRange:
 
 @dataclass(frozen=True)
 class Ablation:
-    """What an ablation has measured.
+    """Measurements of an ablation.
 
     Attributes:
         winner: Label of the configuration that the path leads to.
         seeds: On which everything here was measured; by them nothing was chosen but what was left out again.
         default: Scores of the default configuration.
         steps: From there to the winner.
-        left_out: What the winner comes to without the steps that brought nothing.
+        left_out: Scores of the winner without the steps that brought nothing.
         skipped: Changes that are too small to be asked about; they were left out from the beginning.
         num_runs: In all, those of the races included.
         num_failed: Of these, failed; they count with the worst score.
@@ -138,4 +138,4 @@ def _check(found: Ablation | None) -> None:
 
 
 ABLATION: Final = Fact[Ablation | None]("ablation", None, Ablation, _check, stage=ABLATE)
-"""What was measured between the default configuration and the winner; None: nothing."""
+"""The ablation of the winner against the default configuration; None: there was none."""

@@ -74,7 +74,7 @@ def _edge(ablation: Ablation, value: float, outwards: Sequence[CheckedValue], en
 
 
 def range_sentences(ablation: Ablation) -> tuple[str, ...]:
-    """What a reader should take away of each parameter; nothing where none was looked at."""
+    """Summary of each parameter's range in sentences; empty where none was checked."""
     if not ablation.ranges:
         return ()
     winner = estimate(ablation.steps[-1].scores)
@@ -115,7 +115,7 @@ def _fall(ablation: Ablation, checked: CheckedValue) -> str:
 
 
 def edge_words(ablation: Ablation, edge: Edge) -> str:
-    """What is behind an edge, for a cell of a table."""
+    """The result behind an edge, for a cell of a table."""
     if edge.fails_at is None:
         return "end of the search" if edge.at_end else "not checked"
     if not edge.fails_at.scores:

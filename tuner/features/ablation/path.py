@@ -26,7 +26,7 @@ class AblationPath:
     """Finds the path by races, and measures it on other seeds (Fawcett & Hoos 2016, section 3).
 
     Attributes:
-        between: What may be changed.
+        between: The possible changes.
         settings: On how many seeds.
         study_seed: Of the study.
         measure: Has runs done.
@@ -64,7 +64,7 @@ class AblationPath:
         )
 
     def _path(self) -> list[Changed]:
-        """What is changed after each step: nothing at first, everything in the end."""
+        """The set of changes after each step: empty at first, complete in the end."""
         here, goal = NONE_CHANGED, self.between.all
         path = [here]
         while here != goal:

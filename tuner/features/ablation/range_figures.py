@@ -18,7 +18,7 @@ def range_figures(ablation: Ablation, scales: Mapping[str, str]) -> dict[str, Js
     """Id of its place -> figure, one for each parameter that was looked at.
 
     Args:
-        ablation: What was measured.
+        ablation: Its measurements.
         scales: See `StudySummary.scales`.
     """
     return {

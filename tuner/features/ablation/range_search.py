@@ -18,7 +18,7 @@ from tuner.errors import UserError
 from tuner.features.ablation.facts import Ablation, CheckedRange, CheckedValue
 from tuner.features.ablation.found_ranges import allowed_loss, holds, loss
 from tuner.features.ablation.settings import MIN_SEEDS
-from tuner.results.objective import FloatArray
+from tuner.results.metric import FloatArray
 from tuner.study.importance import profiles
 from tuner.study.space.coordinates import Bounds, as_number
 from tuner.study.space.space import Parameter, Space
@@ -43,7 +43,7 @@ class Axis:
     Attributes:
         parameter: Which.
         config: Of the winner.
-        profile: What it does to the rank of a trial, at places spread evenly over its range; [M]. None: not known.
+        profile: Its effect on the rank of a trial, at places spread evenly over its range; [M]. None: not known.
         fall: Of the rank, from the winner to where its score has fallen by what is allowed.
     """
 
@@ -107,7 +107,7 @@ def moved_parameters(space: Space, values: Mapping[str, object], asked: bool | S
     """The parameters of a winner of which it is asked how far they may move.
 
     Args:
-        space: What was searched.
+        space: The search space.
         values: Of the winner, by config path.
         asked: All that are numbers, none, or those with these names: paths, or endings of paths.
 
@@ -147,7 +147,7 @@ def axes_of(
         config: Of the winner.
         trials: Of the study that have a value.
         winner: Number of the trial that drew the winner.
-        allowed: What may be lost.
+        allowed: The allowed loss.
     """
     scores = [trial.values[0] for trial in trials]
     names = {name for trial in trials for name in trial.params}
@@ -221,7 +221,7 @@ class _Side:
         return float(fallen[np.abs(fallen - start).argmin()]) if fallen.size else end
 
     def take(self, drawn: float, checked: CheckedValue, *, is_held: bool) -> None:
-        """What came of a check."""
+        """Takes the result of a check."""
         self.checked[drawn] = checked
         self.num_left -= 1
         if is_held:

@@ -1,4 +1,4 @@
-"""What an ablation adds to the page and to what is printed of a study."""
+"""An ablation on the report page and in the printed results of a study."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What an ablation adds to the results of a study."""
+"""An ablation in the results of a study."""
 
 from tuner.features.ablation.facts import ABLATE, ABLATION
 from tuner.results.features import InResults

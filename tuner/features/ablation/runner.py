@@ -38,11 +38,11 @@ from tuner.trial.messages import JsonDict
 
 @dataclass(frozen=True)
 class AblationTask:
-    """What is to be measured.
+    """The measurements that an ablation has to make.
 
     Attributes:
         definition: The study.
-        between: What lies between its default configuration and its winner.
+        between: The differences of its default configuration and its winner.
         settings: On how many seeds.
         is_possible: Whether there can be a run with this config.
         moved: Parameters of which it is asked how far they may move.
@@ -63,7 +63,7 @@ class AblationTask:
         return {**self.between.values(changed), **({} if moved is None else dict([moved]))}
 
     def name(self, changed: Changed, moved: Moved | None = None) -> str:
-        """What such a configuration is called; no other one of the study has that name."""
+        """Label of such a configuration; no other one of the study has it."""
         return self.between.name(changed) + ("" if moved is None else f" with {moved[0]} {moved[1]!r}")
 
 
@@ -71,7 +71,7 @@ class AblationRunner:
     """The one controller of an ablation, and of its study meanwhile.
 
     Args:
-        task: What is to be measured.
+        task: The measurements to make.
         store: Where the study is kept.
         executor: Runs the trials. Not closed here.
         listener: Gets all events.
@@ -150,7 +150,7 @@ class AblationRunner:
         return search.walk()
 
     def _earlier(self) -> Iterator[RunRecord]:
-        """What the study has done, and earlier sessions of this."""
+        """Records of the study, and of earlier sessions of this ablation."""
         definition = self._task.definition
         for stage in (SCREEN, *LATER_STAGES, ABLATE):
             if (study := self._store.find(definition.name, stage)) is not None:
@@ -235,7 +235,7 @@ def _scores_by_label(records: Sequence[RunRecord]) -> Mapping[str, Mapping[int, 
 
 
 def _ranges_of_before(study: optuna.Study, found: Ablation) -> tuple[CheckedRange, ...]:
-    """What an earlier session has found of the same configuration on the same seeds, where this one does not ask."""
+    """Ranges from an earlier session for the same configuration and seeds, where this one does not check ranges."""
     kept = study.user_attrs.get(ABLATION.key)
     before = None if kept is None else ABLATION.read(kept)
     if before is None or (before.winner, before.skipped) != (found.winner, found.skipped):

@@ -25,7 +25,7 @@ _STYLES = {
 
 @dataclass(frozen=True)
 class AblationTable:
-    """What `console.print` shows of an ablation; in a narrow terminal without the last column, which sentences tell."""
+    """An ablation as a table; in a narrow terminal without the last column, which the sentences repeat."""
 
     ablation: Ablation
 
@@ -56,7 +56,7 @@ class AblationTable:
 
 @dataclass(frozen=True)
 class RangesTable:
-    """What `console.print` shows of the ranges of an ablation."""
+    """The ranges of an ablation as a table."""
 
     ablation: Ablation
 

@@ -53,7 +53,7 @@ def check_cells(config: JsonDict, folder: Path, cells: Sequence[Cell], metric: s
     Args:
         config: Of the command, resolved.
         folder: Of the benchmark.
-        cells: What takes part.
+        cells: The entrants in their environments.
         metric: Name of the score.
     """
     check_trackers(config.get("tracker"))
@@ -67,7 +67,7 @@ def measure(config: JsonDict, cells: Sequence[Cell], folder: Path, command: str,
 
     Args:
         config: Of the command, resolved.
-        cells: What takes part.
+        cells: The entrants in their environments.
         folder: Of the benchmark.
         command: That goes on with it.
         num_seeds: Runs of each entrant in each environment.
@@ -110,7 +110,7 @@ def measure(config: JsonDict, cells: Sequence[Cell], folder: Path, command: str,
 
 
 def as_typed(config: JsonDict, overrides: Sequence[str]) -> list[str]:
-    """What to type again: lists stand behind the names of their groups."""
+    """The overrides that repeat a benchmark: lists stand behind the names of their groups."""
     lists = {key: f"{key}=[{','.join(config[f'{key}s'])}]" for key in ("agent", "env")}
     rest = [word for word in overrides if word.partition("=")[0] not in ("agent", "env", "agents", "envs")]
     return [*lists.values(), *rest]

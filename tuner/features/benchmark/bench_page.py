@@ -31,8 +31,8 @@ def write_bench_page(
     """Writes it.
 
     Args:
-        bench: What was measured.
-        shares: What is known of tuning; None: no storage was looked into.
+        bench: The measured scores.
+        shares: Results of studies of the same agents; None: no storage was looked into.
         metric: Name of the score.
         command: That makes it again.
         folder: Of the benchmark.

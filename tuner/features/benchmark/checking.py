@@ -1,4 +1,4 @@
-"""What `tuner bench` is configured by."""
+"""The configuration of `tuner bench`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from note_rl.support.value_kinds import Count, OneOf
 from tuner.checking.features import InChecking
 from tuner.checking.section_types import RunValues
 from tuner.config.section_base import Named
-from tuner.results.objective import METRICS
+from tuner.results.metric import METRICS
 
 
 @dataclass(frozen=True, kw_only=True)

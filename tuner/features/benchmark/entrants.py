@@ -1,4 +1,4 @@
-"""What takes part in a benchmark: each agent with each of the settings, composed for each environment."""
+"""Entrants of a benchmark: each agent with each of the settings, composed for each environment."""
 
 import json
 import re
@@ -47,14 +47,14 @@ class Cell:
 
     @property
     def arm(self) -> str:
-        """What its runs and their folders are called: the same in each call, whatever else takes part."""
+        """Name of its runs and of their folders: the same in each call, whichever other entrants there are."""
         own = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in self.entrant)
         mark = "" if own == self.entrant else f"-{zlib.crc32(self.entrant.encode()):08x}"
         return f"{own[:60]}{mark}_{self.env}"
 
     @property
     def run_config(self) -> JsonDict:
-        """What its runs are made of, but for their seeds."""
+        """The configuration of its runs, without their seeds."""
         return {key: value for key, value in run_config_of(self.config).items() if key not in ("seed", "tracker")}
 
     @property
@@ -76,7 +76,7 @@ def cells_of(config: JsonDict, overrides: Sequence[str], config_dir: str | Path 
 
     Args:
         config: Of the command, resolved.
-        overrides: What was typed.
+        overrides: As typed.
         config_dir: The user's own folder of groups.
 
     Raises:
@@ -104,7 +104,7 @@ def setting_cells(config: JsonDict, overrides: Sequence[str], config_dir: str | 
 
     Args:
         config: Of the command, resolved.
-        overrides: What was typed.
+        overrides: As typed.
         config_dir: The user's own folder of groups.
 
     Raises:
@@ -184,7 +184,7 @@ def _check_different(cells: Sequence[Cell]) -> None:
 
 
 def kept_configs(folder: Path) -> JsonDict:
-    """What an earlier call has begun, by arm; nothing before the first.
+    """Configurations that an earlier call has begun, by arm; empty before the first.
 
     Raises:
         UserError: It cannot be read.

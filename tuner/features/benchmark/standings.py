@@ -1,4 +1,4 @@
-"""What a benchmark came to: scores of entrants in environments, put on one scale and pooled."""
+"""Results of a benchmark: scores of entrants in environments, put on one scale and pooled."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -97,7 +97,7 @@ class Standings:
 
     @property
     def pooled(self) -> str:
-        """What is pooled, in words."""
+        """The pooled quantity, in words."""
         return "normalised scores" if self.is_rescaled else "scores"
 
     @cached_property

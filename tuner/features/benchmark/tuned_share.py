@@ -20,7 +20,7 @@ from tuner.study.storage.open_storage import check_url, has_studies
 
 @dataclass(frozen=True)
 class TunedShare:
-    """What a study found of an agent in an environment.
+    """Result of a study for an agent in an environment.
 
     Attributes:
         agent: Of the benchmark.

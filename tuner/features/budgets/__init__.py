@@ -1,1 +1,1 @@
-"""What longer runs are worth: a study for each of several budgets of steps, and which of them pays."""
+"""The value of longer runs: a study for each of several budgets of steps, and which of them pays."""

@@ -1,4 +1,4 @@
-"""What each budget comes to, and which longer ones are worth their steps. Pure functions over summaries."""
+"""The result at each budget, and which longer budgets are worth their steps. Pure functions over summaries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ class BudgetPoint:
         is_default: Whether it is the default one.
         score: Of that configuration on test seeds.
         default: Of the default configuration on the same seeds; None: it has no score.
-        seconds: What a test run of the configuration took, the median.
+        seconds: Median duration of the configuration's test runs.
         command: That trains it.
         by_seed: Its scores by seed.
         before: Steps of the budget that `gain` compares with; 0: of the shortest one.
@@ -51,7 +51,7 @@ class BudgetPoint:
 
 
 def point_of(steps: int, summary: StudySummary) -> BudgetPoint | None:
-    """What a study came to; None: nothing was tested to its end."""
+    """Result of a study; None: nothing was tested to its end."""
     found = verdict(summary)
     keeps = found.finding is Finding.DEFAULT_AS_GOOD
     label = summary.default_label if keeps else summary.winner_label

@@ -26,15 +26,15 @@ _OWN_KEYS: Final = ("study.budgets", "study.name", "study.budget", "study.max_en
 
 @dataclass(frozen=True)
 class BudgetStudies:
-    """What was typed, and what each of the studies is.
+    """The overrides for several budgets, and the studies made of them.
 
     Attributes:
         name: Common to all of them.
         steps: Of a run, of each study, the lowest first.
         settings: As they were typed for all together.
         folder: Where the folders of studies are.
-        overrides: What was typed, but for what differs from study to study.
-        starts: What the first one begins with, as it is typed.
+        overrides: As typed, without those that differ from study to study.
+        starts: Starting configurations of the first one, as typed.
         config_dir: The user's own folder of groups.
     """
 
@@ -48,7 +48,7 @@ class BudgetStudies:
 
     @classmethod
     def of(cls, config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> "BudgetStudies":
-        """What a config describes.
+        """The studies that a config describes.
 
         Raises:
             UserError: It cannot be.
@@ -70,11 +70,11 @@ class BudgetStudies:
         return f"{self.name}-{short_count(self.steps[place])}"
 
     def start_of(self, place: int) -> str:
-        """What is typed for the best of the study before: `study:NAME-10k`."""
+        """Name under which a search begins with the best of the study before: `study:NAME-10k`."""
         return f"{EARLIER_STUDY}{self.name_of(place - 1)}"
 
     def typed(self, place: int, *, from_earlier: bool = True) -> list[str]:
-        """What would be typed for one of the studies alone. Time and steps in all are shared out evenly.
+        """Overrides for one of the studies alone. Time and steps in all are shared out evenly.
 
         Args:
             place: Of its budget.

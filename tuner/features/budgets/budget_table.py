@@ -14,7 +14,7 @@ from tuner.results.number_format import format_seconds
 
 @dataclass(frozen=True)
 class BudgetTable:
-    """What `console.print` shows of several budgets."""
+    """Several budgets as a table."""
 
     points: Sequence[BudgetPoint]
 

@@ -1,11 +1,11 @@
-"""What is refused where several budgets are searched."""
+"""Refusals of settings that contradict a search over several budgets."""
 
 from collections.abc import Sequence
 
 from tuner.checking.features import InChecking
 from tuner.checking.section_types import StudyConfig
 from tuner.errors import UserError
-from tuner.results.objective import StepsTo
+from tuner.results.metric import StepsTo
 
 
 def _typed(settings: StudyConfig, overrides: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What `tuner tune` does where several budgets are searched."""
+"""The part of `tuner tune` that searches several budgets."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, cast

@@ -8,11 +8,11 @@ from tuner.checking.features import InChecking
 from tuner.features.constraints.inequalities import KEY
 
 _PIECE: Final = re.compile(r"'[^']*'|\"[^\"]*\"|[^\s'\"\[\],]*[<>][^\s'\"\[\],]*")
-"""What stands in quotation marks, or a constraint without them, which Hydra asks for where a text has a < or >."""
+"""A text in quotation marks, or a constraint without them; Hydra requires them around a text with a < or >."""
 
 
 def _quoted(overrides: Sequence[str]) -> list[str]:
-    """What was typed, with quotation marks around each constraint: `study.constraints=[seconds<600]` may lack them."""
+    """The overrides, with quotation marks around each constraint: `study.constraints=[seconds<600]` may omit them."""
     return [_with_quotes(word) if word.partition("=")[0] == KEY else word for word in overrides]
 
 

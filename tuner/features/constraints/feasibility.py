@@ -1,4 +1,4 @@
-"""Who is feasible: values of configurations over their runs, against the constraints of a study.
+"""Feasible configurations: their values over all runs, against the constraints of a study.
 
 A value such as the seconds of a run is noisy. In screening a configuration has one run, and that decides. Over several
 seeds the mean decides, in race, confirmation and test: with two or three seeds an interval would be several times as
@@ -43,7 +43,7 @@ class Feasibility:
         return found
 
     def violated(self, runs: Iterable[RunRecord]) -> list[str]:
-        """What a configuration does not hold, in words; a value that is not known does not hold."""
+        """The constraints that a configuration violates, in words; an unknown value violates its constraint."""
         pairs = zip(self.constraints, self.values(runs), strict=True)
         return [
             f"{one.name} unknown against {one.comparison} {one.limit:g}" if value is None else one.against(value)

@@ -1,4 +1,4 @@
-"""What is typed for a constraint, and what it means: `seconds<600`."""
+"""Parses constraints such as `seconds<600`, and evaluates them."""
 
 import math
 import operator
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tuner.errors import UserError
+from tuner.results.metric import METRICS, SECONDS, Curve, StepsTo, make_metric
 from tuner.results.number_format import format_number
-from tuner.results.objective import METRICS, SECONDS, Curve, StepsTo, make_metric
 from tuner.results.records import Scalar
 from tuner.support.names import did_you_mean
 
@@ -36,7 +36,7 @@ _COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 }
 _GRAMMAR: Final = re.compile(r"([A-Za-z][\w/.-]*)\s*(<=|>=|<|>)\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
 _AT_THE_LIMIT: Final = 1e-12
-"""What a value that is the limit itself is beyond it, where it has to stay clear of it: Optuna takes 0 as feasible."""
+"""Excess of a value exactly at the limit of a strict constraint; Optuna would take 0 as feasible."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Constraint:
     Attributes:
         name: Of the value.
         comparison: One of <, <=, > and >=.
-        limit: What the value is compared with.
+        limit: Compared with the value.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Constraint:
 
         Args:
             seconds: Wall time.
-            curve: What it reported.
+            curve: Its reports.
             logged: The last value of each metric that was kept.
         """
         if self.name == SECONDS:

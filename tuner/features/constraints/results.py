@@ -1,4 +1,4 @@
-"""What constraints add to the results of a study."""
+"""Constraints in the results of a study."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -8,8 +8,8 @@ from tuner.features.constraints.feasibility import Feasibility, describe_counts,
 from tuner.features.constraints.inequalities import Constraint, is_of_curve, parse_constraints
 from tuner.results.features import InResults, RunColumn, ShownIn, chosen
 from tuner.results.findings import Finding, Verdict
+from tuner.results.metric import SECONDS
 from tuner.results.number_format import format_number, join_words
-from tuner.results.objective import SECONDS
 from tuner.results.protocol import StudySettings
 from tuner.results.records import CONFIRM, RACE, SCREEN, TEST, RunRecord, Scalar, StudySummary
 
@@ -24,7 +24,7 @@ def _of(summary: StudySummary) -> tuple[Constraint, ...]:
 
 
 def _columns(summary: StudySummary) -> Iterator[RunColumn]:
-    """What each run has of the values that no other column holds, and whether it holds all constraints."""
+    """Columns for the constrained values that no other column holds, and for whether a run holds all constraints."""
     constraints = _of(summary)
     if not constraints:
         return

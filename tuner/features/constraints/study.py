@@ -1,4 +1,4 @@
-"""What constraints change in a study: samplers know them, and only feasible configurations are chosen."""
+"""Constraints in a study: samplers know them, and only feasible configurations are chosen."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from tuner.errors import UserError
 from tuner.features.constraints.facts import CONSTRAINTS
 from tuner.features.constraints.feasibility import Feasibility
 from tuner.features.constraints.inequalities import KEY, Constraint, is_of_curve, parse_constraints
-from tuner.results.objective import SECONDS
+from tuner.results.metric import SECONDS
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import StudyDefinition
 from tuner.study.features import InStudy

@@ -1,4 +1,4 @@
-"""What a study knows of where its search has looked."""
+"""The part of the search space that a study has searched, as facts about it."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -20,7 +20,7 @@ class Reach:
         expected_late: As many parts would hold one, on average, if that half had been drawn evenly.
         edge: The end of the range, "low" or "high", at which the winner lies together with most of the best trials;
             empty: at none, or at one beyond which there is nothing.
-        widen: What to type to search beyond that edge; empty without an edge.
+        widen: The override that searches beyond that edge; empty without an edge.
     """
 
     path: str

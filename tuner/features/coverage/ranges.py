@@ -15,7 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tuner.features.coverage.facts import Coverage, Reach
 from tuner.features.coverage.wider_range import widened
-from tuner.results.objective import FloatArray
+from tuner.results.metric import FloatArray
 from tuner.study.importance import places_of
 from tuner.study.space.parameter_text import ONE_MINUS
 from tuner.trial.messages import JsonDict

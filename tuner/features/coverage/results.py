@@ -1,4 +1,4 @@
-"""What is said in the verdict of where the search has looked."""
+"""Warnings in the verdict about unsearched parts of the search space."""
 
 from tuner.features.coverage.facts import COVERAGE
 from tuner.features.coverage.sentences import warnings

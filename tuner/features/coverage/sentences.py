@@ -1,4 +1,4 @@
-"""What is said of where a search has looked."""
+"""Sentences about the searched part of a search space."""
 
 from tuner.features.coverage.facts import COVERAGE, Coverage
 from tuner.results.number_format import counted, format_value, join_words

@@ -1,4 +1,4 @@
-"""What to type to search beyond an edge of a range."""
+"""The override that widens a search range beyond one of its ends."""
 
 from collections.abc import Mapping
 from typing import Any, Final

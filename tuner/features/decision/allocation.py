@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tuner.features.decision.gaussian_process import Posterior
-from tuner.results.objective import FloatArray
+from tuner.results.metric import FloatArray
 
 
 def best_of(found: Posterior, candidates: Sequence[int]) -> int:
@@ -21,7 +21,7 @@ def next_of(found: Posterior, candidates: Sequence[int]) -> int:
     difference more. Nothing is drawn by chance, so that a study that goes on after a kill decides as it would have.
 
     Args:
-        found: What is known.
+        found: Of the true scores.
         candidates: Indices, at least one.
     """
     leader = best_of(found, candidates)

@@ -1,4 +1,4 @@
-"""What the model knows of the configurations that it chose among."""
+"""The model's estimates of the configurations that it chose among."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ BELIEVED: Final = Fact[tuple[Believed, ...]]("posterior", (), tuple[Believed, ..
 """Of the configurations that ran again behind screening, the winner first; nothing where no model decided."""
 
 DECISION: Final = Fact[str]("decision", "", str)
-"""What chose the winner, as it is typed; empty: the scores on the seeds of confirmation."""
+"""Name of the rule that chose the winner; empty: the scores on the seeds of confirmation."""
 
 RUNS_BEFORE: Final = Fact[Mapping[str, int]]("runs_before", {}, Mapping[str, int], stage=CONFIRM)
 """By number of configurations to choose from: how many runs had been handed out when it was first reached."""

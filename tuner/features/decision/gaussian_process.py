@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.results.objective import FloatArray
+from tuner.results.metric import FloatArray
 
 IntArray = NDArray[np.int64]
 
@@ -53,7 +53,7 @@ class Observations:
 
 @dataclass(frozen=True)
 class Posterior:
-    """What is known of the true scores of configurations.
+    """Posterior distribution of the true scores of configurations.
 
     Attributes:
         means: [C].
@@ -77,7 +77,7 @@ class Posterior:
 
 
 def posterior(seen: Observations) -> Posterior:
-    """What is known of the true scores of all configurations, those without a score of their own included.
+    """Posterior of the true scores of all configurations, those without a score of their own included.
 
     The level of a configuration, which its noise follows, is its rank by a first posterior whose noise has no trend
     (most likely heteroscedastic regression, Kersting et al. 2007, with a log-linear noise).

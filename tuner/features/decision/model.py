@@ -10,7 +10,7 @@ from tuner.features.decision.facts import Believed
 from tuner.features.decision.gaussian_process import Observations, Posterior, posterior
 from tuner.features.decision.parameter_places import coordinates_of
 from tuner.features.decision.run_scores import Scoring
-from tuner.results.objective import FloatArray
+from tuner.results.metric import FloatArray
 from tuner.results.records import CONFIRM, RunRecord
 from tuner.results.statistics import student_t
 from tuner.study.definition import StudyDefinition
@@ -54,7 +54,7 @@ class StudyModel:
         return self._screened[next_of(self._found(self._again()), self._candidates)]
 
     def chosen(self) -> tuple[Believed, ...]:
-        """What came to its end behind screening, the best first."""
+        """The candidates with complete runs of confirmation, the best first."""
         again = self._again()
         found = self._found(again)
         ended = Counter(run.label for run in again if run.outcome is not None)
@@ -69,7 +69,7 @@ class StudyModel:
         return [run for run in self._later() if run.label in self._indices]
 
     def _found(self, again: Sequence[RunRecord]) -> Posterior:
-        """What is known by these runs; one under way counts as the mean expected of it (Ginsbourger et al. 2010)."""
+        """The posterior from these runs; a running one counts with its expected mean (Ginsbourger et al. 2010)."""
         found = self._posterior(again, [])
         pending = [self._indices[run.label] for run in again if run.outcome is None]
         return self._posterior(again, [(index, found.means[index]) for index in pending]) if pending else found

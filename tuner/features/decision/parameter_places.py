@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from tuner.results.objective import FloatArray
+from tuner.results.metric import FloatArray
 from tuner.study.importance import places_of
 
 _MIDDLE = 0.5
@@ -26,7 +26,7 @@ def coordinates_of(drawn: Sequence[Mapping[str, Any]], distributions: Mapping[st
 
     Args:
         drawn: Optuna's parameters of each configuration, by name.
-        distributions: What is searched, by name.
+        distributions: The search space, by name.
     """
     columns = [column for name, domain in distributions.items() for column in _columns(drawn, name, domain)]
     places: FloatArray = np.array(columns).reshape(len(columns), len(drawn)).T

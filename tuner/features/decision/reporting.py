@@ -1,4 +1,4 @@
-"""What the page and the terminal tell of a decision by a model."""
+"""A model's decision on the report page and in the terminal."""
 
 from collections.abc import Iterator
 

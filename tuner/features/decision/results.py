@@ -1,4 +1,4 @@
-"""What is said of a winner that more than the scores of confirmation has chosen."""
+"""Sentences about a winner that was chosen by more than the scores of confirmation."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ def _tuning(summary: StudySummary, label: str) -> Estimate | None:
 
 
 def _sentences(summary: StudySummary) -> Iterator[str]:
-    """What the model knows, and of whom it cannot tell the winner."""
+    """The model's estimate for the winner, and the configurations that it cannot distinguish from the winner."""
     winner = _believed(summary, summary.winner_label or "")
     if winner is None:
         return

@@ -1,11 +1,11 @@
-"""What runs say of the true scores of their configurations, and how surely."""
+"""Runs as evidence of the true scores of their configurations, each with its variance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from tuner.results.objective import STEP_TOLERANCE, FloatArray, Metric, Timing
+from tuner.results.metric import STEP_TOLERANCE, FloatArray, Metric, Timing
 from tuner.results.records import SCREEN, RunRecord
 from tuner.trial.messages import Outcome
 
@@ -17,7 +17,7 @@ _FAR_OUT = 3.0
 
 @dataclass(frozen=True)
 class Score:
-    """What a run says of the true score of its configuration.
+    """The evidence of a run about the true score of its configuration.
 
     Attributes:
         label: Of the configuration.
@@ -31,7 +31,7 @@ class Score:
 
 
 class Scoring:
-    """What runs say, read by those of the screening stage.
+    """Scores runs, with the runs of the screening stage as the reference.
 
     Scores far below all others, such as what diverged, are moved up to where values are called far out: a model whose
     noise is normal would else know of nothing but them.
@@ -50,7 +50,7 @@ class Scoring:
         self._lines: dict[float, _Line | None] = {}
 
     def __call__(self, run: RunRecord) -> Score | None:
-        """What a run says of its configuration; None: nothing.
+        """The score of a run as evidence about its configuration; None: the run says nothing about it.
 
         One that was pruned says what is to be expected of it, and one behind screening that crashed to the end counts
         as the worst there is.

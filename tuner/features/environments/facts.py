@@ -1,4 +1,4 @@
-"""What a study of several environments knows besides its runs."""
+"""Facts of a study of several environments besides its runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

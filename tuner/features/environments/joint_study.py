@@ -19,7 +19,7 @@ from tuner.config.paths import get_path
 from tuner.errors import UserError
 from tuner.features.environments.scales import ScoreScale, check_scale
 from tuner.features.environments.typed import SETTING, as_typed, in_environment
-from tuner.results.objective import METRICS, TargetMetric, make_metric
+from tuner.results.metric import METRICS, TargetMetric, make_metric
 from tuner.results.protocol import DEFAULT_BASELINE, StudySettings
 from tuner.runs.config_checks import resolve
 from tuner.runs.functions import function_name, is_function
@@ -37,7 +37,7 @@ def define_in_all(config: DictConfig, overrides: Sequence[str], config_dir: str 
 
     Args:
         config: With the names of the environments.
-        overrides: What was typed.
+        overrides: As typed.
         config_dir: The user's own folder of groups.
 
     Raises:
@@ -107,7 +107,7 @@ def _check_names(names: Sequence[str], settings: StudySettings) -> None:
 
 
 def _short_name(names: Sequence[str]) -> str:
-    """What many environments are called in the name of a study."""
+    """Short name of several environments, for the name of a study."""
     if len(names) <= _MOST_NAMED:
         return "-".join(names)
     return f"{names[0]}-and-{len(names) - 1}-more-{zlib.crc32(','.join(names).encode()):08x}"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from tuner.results.insights.effort import used_share
-from tuner.results.objective import Rescale
+from tuner.results.metric import Rescale
 from tuner.results.records import RunRecord
 from tuner.study.definition import StudyDefinition
 from tuner.study.run_registry import Run, RunEnd, RunRegistry
@@ -107,7 +107,7 @@ class EnvironmentsRegistry(RunRegistry):
             curve={},
             times={},
             rungs=set(),
-            complaint="",
+            error="",
             host="",
         )
 

@@ -1,4 +1,4 @@
-"""What several environments add to the page and to what is printed of a study."""
+"""Several environments on the report page and in the printed results of a study."""
 
 from rich.console import RenderableType
 

@@ -1,4 +1,4 @@
-"""What several environments add to the results of a study."""
+"""Several environments in the results of a study."""
 
 from collections.abc import Iterator
 from functools import partial

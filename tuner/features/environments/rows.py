@@ -36,7 +36,7 @@ def by_environment(summary: StudySummary) -> tuple[InEnvironment, ...]:
 
 
 def scale_sentences(summary: StudySummary) -> tuple[str, ...]:
-    """What the scores of a study of several environments are; nothing of one environment, which has returns."""
+    """The scale of the scores of a study of several environments; empty for one environment, which has returns."""
     listed = [
         f"{name} {format_number(scale.random)} to {format_number(scale.good)}"
         for name, scale in ENVIRONMENTS.of(summary).items()
@@ -88,7 +88,7 @@ def sentences(summary: StudySummary) -> tuple[str, ...]:
 
 
 def interval_note(summary: StudySummary) -> str:
-    """What numbers of single environments are, and what the interval over all of them is."""
+    """The meaning of the numbers of single environments, and of the interval over all of them."""
     count = counted(len(ENVIRONMENTS.of(summary)), "environment")
     return (
         "By the study's metric, in returns: interquartile means over test seeds with 95 % intervals. The score of the "

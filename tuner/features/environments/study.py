@@ -12,8 +12,8 @@ from tuner.config.paths import config_difference
 from tuner.features.environments.facts import ENVIRONMENTS, OWN_WINNERS, OwnWinner
 from tuner.features.environments.part_registry import EnvironmentsRegistry
 from tuner.features.environments.scales import ScoreScale, check_scale
+from tuner.results.metric import Curve, Rescale
 from tuner.results.number_format import format_number, join_words
-from tuner.results.objective import Curve, Rescale
 from tuner.results.records import SCREEN, TEST
 from tuner.study.definition import StudyDefinition, judged_part
 from tuner.study.features import InStudy, Probe, Studies, first_stage
@@ -110,7 +110,7 @@ def _seen(study: optuna.Study, studies: Studies, folder: Path) -> dict[str, obje
 
 
 def _own_winners(study: optuna.Study, studies: Studies, folder: Path) -> dict[str, OwnWinner]:
-    """Who won in studies of one of the environments alone, the latest of each."""
+    """Winners of studies of one of the environments alone, the latest of each."""
     several: JsonDict = study.user_attrs[DEFINITION]
     found: dict[str, OwnWinner] = {}
     for name, alone, tested in _alone(studies, studies.names()):

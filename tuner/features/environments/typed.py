@@ -19,7 +19,7 @@ SETTING: Final = "study.environments"
 
 
 def spelled_out(overrides: Sequence[str]) -> list[str]:
-    """What was typed, with `env=[a,b]` as what it stands for; the first environment is that of the rest of the config.
+    """The overrides, with `env=[a,b]` written in full; the rest of the config is that of the first environment.
 
     Raises:
         UserError: Environments are typed twice, and not the same.
@@ -53,7 +53,7 @@ def as_typed(overrides: Sequence[str]) -> list[str]:
 
 
 def in_environment(overrides: Sequence[str], name: str) -> list[str]:
-    """What would be typed for one of the environments alone."""
+    """The overrides for one of the environments alone."""
     rest = [word for word in spelled_out(overrides) if word.partition("=")[0] not in (GROUP, SETTING)]
     return [*rest, f"{GROUP}={name}", f"{SETTING}=null"]
 

@@ -1,4 +1,4 @@
-"""What others have found: studies that another program left in an Optuna storage, and settings of RL Baselines3 Zoo.
+"""Imports of other programs' results: studies in an Optuna storage, and settings of RL Baselines3 Zoo.
 
 `foreign_storage.py` reads a storage and leaves it as it is, `foreign_parameters.py` finds the key here of each
 parameter, and `study_copy.py` writes the copy that is a study of ours. `zoo_files.py` reads the files of the Zoo,

@@ -1,4 +1,4 @@
-"""What `tuner import` is configured by."""
+"""The configuration of `tuner import`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

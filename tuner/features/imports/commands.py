@@ -18,7 +18,7 @@ _CHOICE = re.compile(r"[\w-]*")
 
 
 def _typed(overrides: Sequence[str]) -> Sequence[str]:
-    """What was typed; `storage=URL` is that of the other program, and a choice of ours stays one."""
+    """The overrides; `storage=URL` is the other program's storage, and a choice of ours stays one."""
     return [_as_setting(word) for word in overrides]
 
 
@@ -31,7 +31,7 @@ def _as_setting(word: str) -> str:
 
 
 def _zoo(config: "JsonDict") -> Sequence[str]:
-    """What is typed for the Zoo's settings of a study's agent and environment."""
+    """Overrides with the Zoo's settings for a study's agent and environment."""
     return cast("Sequence[str]", import_module("tuner.features.imports.zoo_line").zoo_baseline(config))
 
 

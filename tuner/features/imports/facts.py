@@ -1,4 +1,4 @@
-"""What is known of a study that is a copy of another program's."""
+"""Facts of a study that is a copy of another program's."""
 
 from dataclasses import asdict, dataclass
 from typing import Final

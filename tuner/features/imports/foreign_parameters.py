@@ -111,7 +111,7 @@ class Imported:
         space: Theirs, by the keys here.
         names: The name there of each, by the path here.
         unmapped: Names that have no key here.
-        derived: What else a trial says, as values by path, from its parameters there.
+        derived: Further values of a trial by path, from its parameters there.
         in_place_of: A value there, by name, and what stands for it here.
     """
 
@@ -130,7 +130,7 @@ class Imported:
         }
 
     def values(self, trial: FrozenTrial) -> dict[str, Scalar]:
-        """What a trial was run with, by key."""
+        """The values that a trial was run with, by key."""
         drawn = self.drawn(trial)
         values = {
             one.path: one.coordinate.to_value(drawn[one.name]) for one in self.space.parameters if one.name in drawn
@@ -230,9 +230,9 @@ def _coordinate(form: str, setting: str, merged: Plain | Choices, instead: Mappi
 
     Args:
         form: Its name there.
-        setting: What that is a form of.
+        setting: The setting that it is a form of.
         merged: How they are walked through there.
-        instead: What stands for a value here, where that is another one.
+        instead: Values that stand for others here.
     """
     if isinstance(merged, Choices):
         labels = dict.fromkeys(label_of(instead.get(label, label)) for label in merged.domain.labels)
@@ -249,7 +249,7 @@ def _merged(distributions: Sequence[BaseDistribution], drawn: Sequence[object]) 
 
     Args:
         distributions: Of the trials.
-        drawn: What each of them got.
+        drawn: The drawn value of each of them.
     """
     numeric = [one for one in distributions if isinstance(one, FloatDistribution | IntDistribution)]
     if len(numeric) < len(distributions):
@@ -289,7 +289,7 @@ def _plain(value: object) -> object:
 
 
 def _instead(names: Iterable[str], agent: MeantAgent) -> dict[str, dict[Scalar, object]]:
-    """What the Zoo's words stand for."""
+    """Meanings of the Zoo's words, by parameter."""
     on_policy = bool({"one_minus_gae_lambda", "gae_lambda"} & set(names))
     layers = _ON_POLICY_LAYERS if on_policy else _OFF_POLICY_LAYERS
     return {
@@ -304,7 +304,7 @@ def _nothing_derived(params: Mapping[str, Any]) -> JsonDict:
 
 
 def _derived_by(agent: MeantAgent) -> Callable[[Mapping[str, Any]], JsonDict]:
-    """What the Zoo makes of the parameters that it draws, by our keys: how often is learned."""
+    """Settings that the Zoo derives from the sampled parameters, by our keys: the frequency of gradient steps."""
     group = "buffer" if agent.own else "agent"
 
     def derived(params: Mapping[str, Any]) -> JsonDict:

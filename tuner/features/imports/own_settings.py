@@ -90,7 +90,7 @@ def agent_of(entry: ZooEntry, typed: str | None, numbers: bool | None) -> str:
 
     Args:
         entry: Of the Zoo.
-        typed: What was typed for it; None: nothing.
+        typed: The typed agent; None: none.
         numbers: Whether actions are numbers; None: it is not known.
 
     Raises:
@@ -269,7 +269,7 @@ def _add_gsde(written: Written, entry: ZooEntry, agent: str) -> None:
 
 
 def _add_rollout(written: Written, entry: ZooEntry) -> int:
-    """What all on-policy agents have. Returns the steps of a rollout."""
+    """Adds the settings of all on-policy agents. Returns the steps of a rollout."""
     steps = whole(entry, "n_steps")
     written.values["buffer.num_steps"] = steps
     written.values["agent.gae_lambda"] = number(entry, "gae_lambda")
@@ -329,7 +329,7 @@ def _add_trpo(written: Written, entry: ZooEntry) -> None:
 
 
 def _add_replay(written: Written, entry: ZooEntry) -> None:
-    """What all off-policy agents have."""
+    """Adds the settings of all off-policy agents."""
     written.values["buffer.capacity"] = whole(entry, "buffer_size")
     written.values["buffer.batch_size"] = whole(entry, "batch_size")
     written.values["buffer.learning_starts"] = whole(entry, "learning_starts")

@@ -1,4 +1,4 @@
-"""What is said of a study that is a copy of another program's."""
+"""Sentences and verdict for a study that is a copy of another program's."""
 
 from tuner.features.imports.facts import IMPORTED
 from tuner.results.features import InResults

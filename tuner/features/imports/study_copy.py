@@ -57,7 +57,7 @@ class Original:
 
 @dataclass(frozen=True)
 class Copied:
-    """What was copied.
+    """Result of a copy.
 
     Attributes:
         trials: All of the copy, by their ends.
@@ -80,7 +80,7 @@ def copy_study(
     """Writes the copy, or what is new of a study that was imported before.
 
     Args:
-        original: What is copied; it has an ended trial at least.
+        original: The copied study; it has an ended trial at least.
         parameters: Its parameters, as ours.
         store: Where the copy is kept.
         definition: Of the copy.
@@ -124,11 +124,11 @@ def copy_study(
 
 
 def definition_of(name: str, parameters: Imported, agent: str, num_trials: int, folder: Path) -> StudyDefinition:
-    """What the copy is as a study.
+    """Definition of the copy as a study.
 
     Args:
         name: Its own.
-        parameters: What was searched.
+        parameters: The searched parameters.
         agent: Name of the algorithm; empty: of that of another program.
         num_trials: That there are.
         folder: Of studies.

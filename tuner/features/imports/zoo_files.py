@@ -62,8 +62,8 @@ class ZooEntry:
         env: Id of the environment.
         key: Under which they stand in the file: that id, atari, or default.
         file: Where they stand.
-        given: What the file says.
-        beneath: What Stable-Baselines3 does where the file says nothing.
+        given: Settings in the file.
+        beneath: Defaults of Stable-Baselines3, where the file has no setting.
     """
 
     algorithm: str
@@ -75,7 +75,7 @@ class ZooEntry:
 
     @property
     def settings(self) -> JsonDict:
-        """What counts of each setting."""
+        """All settings; those of the file take precedence over the defaults of Stable-Baselines3."""
         return {**self.beneath, **self.given}
 
     @property

@@ -33,7 +33,7 @@ def import_zoo(name: str, agent: str | None, file: str | None) -> int:
 
     Args:
         name: ALGORITHM/ENVIRONMENT.
-        agent: For whom; None: one of ours, by the actions of the environment.
+        agent: The agent to train; None: one of ours, by the actions of the environment.
         file: Of the Zoo; None: that of the installed package.
 
     Raises:
@@ -67,11 +67,11 @@ def _obstacles(words: Sequence[str]) -> list[str]:
 
 
 def zoo_words(entry: ZooEntry, agent: str | None) -> tuple[Written, list[str]]:
-    """What is typed for an entry, and what of it has no counterpart.
+    """Overrides for an entry, and its settings that have no counterpart.
 
     Args:
         entry: Of the Zoo.
-        agent: As typed for whom; None: one of ours, by the actions of the environment.
+        agent: The agent to train, as typed; None: one of ours, by the actions of the environment.
 
     Raises:
         UserError: Nothing here trains it.
@@ -111,7 +111,7 @@ def _space_is_of_numbers(env: str) -> bool | None:
 
 
 def zoo_baseline(config: Mapping[str, Any], file: str | None = None) -> Sequence[str]:
-    """What is typed for the Zoo's settings of the agent and the environment of a study.
+    """Overrides with the Zoo's settings for the agent and the environment of a study.
 
     Args:
         config: Of its runs, by default.

@@ -1,4 +1,4 @@
-"""What pairs of parameters do together."""
+"""Interactions of pairs of parameters."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -8,7 +8,7 @@ from tuner.results.records import Fact
 
 @dataclass(frozen=True)
 class Interactions:
-    """What pairs of parameters do together.
+    """Interactions of pairs of parameters.
 
     Attributes:
         pairs: configuration path, configuration path, and the share of the variance of trials' ranks that the two make

@@ -18,7 +18,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import FrozenTrial
 
 from tuner.features.interactions.facts import Interactions
-from tuner.results.objective import FloatArray
+from tuner.results.metric import FloatArray
 from tuner.study.importance import additive_model, judged_trials, places_of, shuffled
 from tuner.trial.messages import JsonDict
 

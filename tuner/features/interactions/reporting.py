@@ -1,4 +1,4 @@
-"""What interactions add to the page."""
+"""Interactions on the report page."""
 
 from tuner.features.interactions.facts import INTERACTIONS, Interactions
 from tuner.features.interactions.figures import interactions_figure

@@ -1,4 +1,4 @@
-"""What interactions add to the results of a study."""
+"""Interactions in the results of a study."""
 
 from tuner.features.interactions.facts import INTERACTIONS
 from tuner.results.features import InResults

@@ -1,4 +1,4 @@
-"""What is refused where there are several objectives."""
+"""Refusals of settings that contradict several objectives."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""What a study of several objectives knows: what it has chosen, and where its runs may be pruned."""
+"""Facts of a study of several objectives: the chosen configurations, and the margins for pruning."""
 
 from typing import Final
 

@@ -14,7 +14,7 @@ from tuner.features.objectives.leads import (
     measure_margins,
 )
 from tuner.features.objectives.pareto_front import Losses
-from tuner.results.objective import STEP_TOLERANCE, make_metric, make_others
+from tuner.results.metric import STEP_TOLERANCE, make_metric, make_others
 from tuner.results.records import RunRecord
 from tuner.study.definition import StudyDefinition
 from tuner.study.run_registry import Run, RunRegistry
@@ -113,7 +113,7 @@ def _kept(study: optuna.Study) -> Margins | None:
 
 
 def describe_kept(study: optuna.Study) -> str:
-    """What was measured at the rungs of a study; empty: nothing yet."""
+    """The margins measured at the rungs of a study, in words; empty: none yet."""
     if (known := _kept(study)) is None:
         return ""
     about: JsonDict = study.user_attrs[DEFINITION]

@@ -1,4 +1,4 @@
-"""Who goes on from stage to stage by several objectives. Pure functions over records."""
+"""Selection from stage to stage by several objectives. Pure functions over records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class FrontSelection:
         return tuple(by_number[number] for number in sorted(front_of(found), key=lambda number: found[number]))
 
     def kept(self, winners: Sequence[RunRecord]) -> dict[str, object]:
-        """What the storage keeps of the choice besides the winner."""
+        """Entries of the choice that the storage keeps besides the winner."""
         return {FRONT.key: [winner.label for winner in winners]}
 
     def _losses(self, values: Sequence[float]) -> Losses:

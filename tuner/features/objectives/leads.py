@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from tuner.features.objectives.pareto_front import Losses
+from tuner.results.metric import SECONDS, STEP_TOLERANCE, Curve, Metric, Timing, make_metric
 from tuner.results.number_format import format_number, join_words
-from tuner.results.objective import SECONDS, STEP_TOLERANCE, Curve, Metric, Timing, make_metric
 from tuner.results.protocol import Pruning
 from tuner.results.records import Objective, RunRecord
 from tuner.results.statistics import spearman, spearman_bound
@@ -47,7 +47,7 @@ class Objectives:
     limit: float = 0.0
 
     def early(self, curve: Curve, times: Curve, fraction: float) -> Losses | None:
-        """What a run has come to at a fraction of the budget; None where one of the values is not known.
+        """Losses of a run at a fraction of the budget; None where one of the values is not known.
 
         Args:
             curve: Of the run, with at least the points up to there.
@@ -63,7 +63,7 @@ class Objectives:
         return (-self.metric(curve, timing), *further)
 
     def final(self, run: RunRecord) -> Losses | None:
-        """What a complete run has come to; None where one of the values is not known."""
+        """Losses of a complete run; None where one of the values is not known."""
         values = run.objectives(self.others)
         if values is None:
             return None
@@ -85,7 +85,7 @@ def _seconds_loss(seconds: float) -> float:
 
 @dataclass(frozen=True)
 class RungMargins:
-    """What is known about one rung.
+    """The margins at one rung.
 
     Attributes:
         point: The evaluation, counted from 1.
@@ -109,7 +109,7 @@ class RungMargins:
 
 @dataclass(frozen=True)
 class Margins:
-    """What is known about the rungs of a study, measured once, so that a study that goes on decides alike.
+    """The margins at the rungs of a study, measured once, so that a continued study decides alike.
 
     Attributes:
         num_trials: Complete runs that it was measured on.
@@ -125,8 +125,8 @@ def measure_margins(pruning: Pruning, early: Sequence[Losses | None], final: Seq
 
     Args:
         pruning: How far ranks have to agree.
-        early: What each of the runs had come to at the rung; None: that is not known.
-        final: What they came to in the end.
+        early: Losses of each of the runs at the rung; None: not known.
+        final: Their losses in the end.
 
     Returns:
         None at all where a value is not known, or where ranks do not agree in one of the objectives.

@@ -1,4 +1,4 @@
-"""What several objectives add to the page."""
+"""Several objectives on the report page."""
 
 from tuner.features.objectives.figure import front_figure
 from tuner.features.objectives.section import front_section

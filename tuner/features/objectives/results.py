@@ -1,4 +1,4 @@
-"""What several objectives add to the results of a study."""
+"""Several objectives in the results of a study."""
 
 from tuner.features.objectives.facts import FRONT, MARGINS
 from tuner.features.objectives.front_verdict import front_verdict

@@ -26,5 +26,5 @@ def front_section(summary: StudySummary) -> Html:
         )
         for member in members
     ]
-    words = "Who wants more of one objective has to pay with the other along the dotted line."
+    words = "A gain in one objective costs some of the other, along the dotted line."
     return section("front", title, figure("front-figure", words), table("front-table", heads, rows, titles))

@@ -1,4 +1,4 @@
-"""What a population's tree shows: who came from whom, and the line of the winner."""
+"""The tree of a population: parents of its runs, and the line of the winner."""
 
 from collections.abc import Mapping
 

@@ -95,7 +95,7 @@ class Evolution(Section, path="study.evolution"):
         return {"members": num_trials, "generations": self.generations}
 
     def plan(self, settings: StudySettings, study_seed: int, total_steps: int) -> tuple[StagePlan, ...]:
-        """What the study does: its members together train as long as whole runs of all do."""
+        """Stages of the study: its members together train as long as whole runs of all do."""
         members, candidates = settings.num_trials, 2 * settings.num_candidates
         seeds = stage_seeds(study_seed, EVOLVE, members)
         words = "parts of runs: members are compared behind each, the worst copy the best and change"

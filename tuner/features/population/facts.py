@@ -1,4 +1,4 @@
-"""What a population knows besides its runs."""
+"""Facts of a population besides its runs."""
 
 from typing import Final
 

@@ -67,7 +67,7 @@ class Kernel:
 
 
 class GainModel:
-    """What parts of training gain, of the kernel under which the gains seen are most likely.
+    """Gains of parts of training, modelled with the kernel under which the observed gains are most likely.
 
     Args:
         parts: Generation and coordinates, [N, 1 + D].

@@ -1,4 +1,4 @@
-"""What a run of a population begins with: the files of the run whose state it goes on from."""
+"""Initial state of a run of a population: the files of the run that it continues."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What may change while an agent trains, and the schedule that a line of members has followed.
+"""Parameters that may change while an agent trains, and the schedule that a line of members has followed.
 
 A run of a population and the replay of its history are made from the same settings, and do the same.
 """
@@ -94,7 +94,7 @@ def schedule_of(history: Sequence[JsonDict], space: Space, config: JsonDict, gen
 
     Args:
         history: Values by config path, of each of its generations from the first on.
-        space: What is searched.
+        space: The search space.
         config: The default configuration.
         generations: In all.
     """

@@ -1,4 +1,4 @@
-"""The runs of a population: one for each member and generation, each an Optuna trial that knows whom it comes from.
+"""The runs of a population: one for each member and generation, each an Optuna trial that names its parent.
 
 What a member does next follows from the scores of its generation and the study's seed alone, so the storage is all
 that a controller needs to go on where another one was killed.
@@ -199,7 +199,7 @@ class PopulationRegistry(RunRegistry):
         return is_member
 
     def _past(self, until: int) -> list[TrainedPart]:
-        """What each part of training has gained before a generation, those of members that have failed left out."""
+        """Gain of each part of training before a generation, without those of failed members."""
         found = []
         for generation in range(until):
             for _, node in sorted(self._tree[generation].items()):

@@ -1,4 +1,4 @@
-"""What a population adds to the page and to what is printed of a study."""
+"""A population on the report page and in the printed results of a study."""
 
 import shlex
 from collections.abc import Container

@@ -1,4 +1,4 @@
-"""What a population adds to the results of a study."""
+"""A population in the results of a study."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -38,7 +38,7 @@ def _experiments(summary: StudySummary) -> dict[str, str]:
 
 
 def sentences(summary: StudySummary) -> tuple[str, ...]:
-    """What the population itself scored beside the replay of its history, and a schedule against no schedule."""
+    """Scores of the population beside the replay of its history, and of a schedule against no schedule."""
     static_label, scores = STATIC.of(summary), scores_of(summary, TEST, summary.winner_label)
     own = [run.score for run in summary.stage(EVOLVE, summary.winner_label) if run.score is not None]
     if not own or static_label is None:
@@ -63,7 +63,7 @@ def sentences(summary: StudySummary) -> tuple[str, ...]:
 
 
 def _against_static(difference: Estimate) -> str:
-    """What a schedule is worth beside the best configuration without one, and which of the two to train."""
+    """The gain of a schedule over the best configuration without one, and which of the two to train."""
     amount = difference.signed
     if difference.is_above_zero:
         return f"the schedule is better, by {amount}."

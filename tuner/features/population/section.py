@@ -1,4 +1,4 @@
-"""The section about a population: who came from whom, what changed, and what the schedule is worth."""
+"""The section about a population: the parents of its runs, the changes, and the gain of the schedule."""
 
 from collections.abc import Container
 

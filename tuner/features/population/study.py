@@ -8,7 +8,7 @@ from tuner.features.population.evolution import Evolution
 from tuner.features.population.facts import EVOLVE, STATIC
 from tuner.features.population.knobs import check_evolution
 from tuner.features.population.member_registry import PopulationRegistry, SegmentJudge
-from tuner.results.objective import TargetMetric
+from tuner.results.metric import TargetMetric
 from tuner.results.records import CONFIRM, Descent, RunRecord
 from tuner.results.selection import choose_winner
 from tuner.study.definition import Candidate, StudyDefinition

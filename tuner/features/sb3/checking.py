@@ -15,7 +15,7 @@ _COMPARED: Final = "settings="
 
 
 def _file_of_algorithm(overrides: Sequence[str]) -> Sequence[str]:
-    """What was typed, with the file of the algorithm in place of its name.
+    """The overrides, with the file of the algorithm in place of its name.
 
     Beside settings that are compared the name stays behind the file: one of them may be another algorithm.
 
@@ -44,7 +44,7 @@ def _file_of_algorithm(overrides: Sequence[str]) -> Sequence[str]:
 
 
 def _of_the_last_agent(overrides: Sequence[str]) -> list[str]:
-    """What was typed, without an earlier file that a later one replaces, and the name of its algorithm behind it."""
+    """The overrides, without an earlier file that a later one replaces, and without the name of its algorithm."""
     words = list(overrides)
     agents = [number for number, word in enumerate(words) if word.startswith(_AGENT)]
     for number in reversed(agents[:-1]):
@@ -59,7 +59,7 @@ def _is_of(file: str, name: str) -> bool:
 
 
 def _typed_of_class(trainer: object) -> Sequence[str]:
-    """What is typed for a class of these libraries; nothing: it is none."""
+    """Overrides for a class of these libraries; empty: it is none."""
     package = str(getattr(trainer, "__module__", "")).partition(".")[0]
     if package not in ("stable_baselines3", "sb3_contrib"):
         return []

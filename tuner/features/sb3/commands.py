@@ -1,4 +1,4 @@
-"""What a run of these algorithms leaves behind is played as other agents are."""
+"""Loader of these algorithms' trained policies, so that they are played as other agents are."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

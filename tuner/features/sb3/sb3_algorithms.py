@@ -31,7 +31,7 @@ class Algorithm:
     Attributes:
         name: Of the class.
         package: Where it is.
-        parameters: What it takes and a configuration may hold.
+        parameters: Those of its arguments that a configuration may hold.
         takes_noise: Whether it takes an action noise.
         takes_hindsight: Whether its replay pool may be one with hindsight.
     """

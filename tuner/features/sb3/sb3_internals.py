@@ -45,7 +45,7 @@ COUNTERS = (
     *("num_timesteps", "_n_updates", "_episode_num", "_n_calls", "exploration_rate"),
     _PROGRESS,
 )
-"""What a model has counted: most have no public name, and without them schedules begin anew.
+"""Counters of a model: most have no public name, and without them schedules begin anew.
 
 The exploration rate of DQN follows from the others, but only behind a first step, which would be taken without any.
 """

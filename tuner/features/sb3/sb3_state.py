@@ -1,4 +1,4 @@
-"""What of a model is saved: arrays and numbers, where Stable-Baselines3 itself writes pickles.
+"""Saved state of a model: arrays and numbers, where Stable-Baselines3 itself writes pickles.
 
 So a folder of somebody else runs no code when a run goes on from it.
 """
@@ -58,7 +58,7 @@ def state_of(model: Any, values: Any = None) -> JsonDict:
 
 
 def _rows_of(rollout: Any, values: Any) -> JsonDict:
-    """What was collected of a rollout, its last step worth what comes behind it: new episodes begin there.
+    """Collected rows of a rollout, with the value of what follows added to the last reward: new episodes begin there.
 
     Args:
         rollout: It.

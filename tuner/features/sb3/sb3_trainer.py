@@ -54,7 +54,7 @@ class Sb3:
         environment: Makes the environments of training.
 
     Raises:
-        UserError: What is wrong with them.
+        UserError: One of them is wrong.
     """
 
     def __init__(  # noqa: PLR0913 - the keys of conf/agent/sb3.yaml
@@ -280,7 +280,7 @@ def _policy_for(env: Any, kind: Algorithm) -> str:
 
 @dataclass(frozen=True)
 class _World:
-    """What is known of an environment once it was made.
+    """Properties of an environment, known once it was made.
 
     Attributes:
         actions: The class of its action space.
@@ -297,7 +297,7 @@ _WORLDS: Final[dict[str, _World]] = {}
 
 
 def _world_of(make: EnvFactory) -> _World:
-    """What an environment is like; each is made for that only once."""
+    """The properties of an environment; each is made for that only once."""
     key = repr(make)
     if key not in _WORLDS:
         try:

@@ -29,7 +29,7 @@ _NEEDED: Final = (CONFIG_FILE, CHECKPOINT_FILE)
 _MOST_BYTES: Final = {CONFIG_FILE: 10_000_000, RESULT_FILE: 100_000, DIGESTS_FILE: 100_000}
 _MOST_WEIGHTS: Final = 20_000_000_000
 _OF_DAMAGE: Final = (EOFError, NotImplementedError, RuntimeError, ValueError, zlib.error, lzma.LZMAError)
-"""What reading an archive raises that somebody has changed; encrypted entries are a RuntimeError."""
+"""Errors on reading a changed archive; encrypted entries are a RuntimeError."""
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 """The date of all files in it, so that the same agent makes the same archive."""
 

@@ -1,4 +1,4 @@
-"""What `tuner push` and `tuner pull` are configured by."""
+"""The configurations of `tuner push` and `tuner pull`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -89,7 +89,7 @@ def _shared(config: JsonDict) -> JsonDict:
 
 
 def _told(word: str, place: Path, trust: tuple[str, ...], num_env_steps: int) -> str:
-    """What is known of the agent: of the winner of a study its verdict, too."""
+    """The description of the agent: of the winner of a study its verdict, too."""
     lines = [f"# {_name_of(word)}", "", f"Trained for {num_env_steps:,} environment steps."]
     if not runs.has_run(folder_of(Path(word))) and (study := study_at(word)) is not None:
         found = load(study, None, trust)

@@ -17,7 +17,7 @@ from tuner.errors import UserError
 from tuner.finders.find_arguments import trained, with_strategy
 from tuner.finders.finder_process import Measured
 from tuner.finders.subjects import ConfiguredSubject, LiveSubject, Subject
-from tuner.results.objective import AUC, Mixed
+from tuner.results.metric import AUC, Mixed
 from tuner.runs.training import run_training
 from tuner.trackers.history import HistoryTracker
 from tuner.trial.context import TrialContext
@@ -68,7 +68,7 @@ class CandidateTrial:
         metric: reward: what training returns; loss: its mean over training; frozen_loss: its mean on fixed minibatches
             over a number of gradient steps on the data of the beginning.
         options: Further arguments of train().
-        key: What of a point is the name of the subject.
+        key: The entry of a point that is the name of the subject.
     """
 
     subjects: Mapping[str, Subject]

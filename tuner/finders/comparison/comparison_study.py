@@ -26,7 +26,7 @@ class ComparisonSettings(Section):
 
     Attributes:
         budget: How long each trains.
-        metric: What decides.
+        metric: The score that decides.
         num_seeds: On which each trains; the same ones for all.
         seed: The first of them.
         options: Further arguments of train().
@@ -41,7 +41,7 @@ class ComparisonSettings(Section):
 
 @dataclass(frozen=True)
 class ComparisonResult:
-    """What a comparison of candidates came to.
+    """Result of a comparison of candidates.
 
     Attributes:
         comparison: Standings, ties and failures.
@@ -73,7 +73,7 @@ class ComparisonResult:
             )
 
     def curves(self, key: str) -> dict[str, list[list[float]]]:
-        """What each candidate's runs wrote down under this name ("rewards", "losses"), by seed."""
+        """Values that each candidate's runs recorded under this name ("rewards", "losses"), by seed."""
         found: dict[str, list[list[float]]] = {}
         for finding in sorted(self.findings, key=lambda one: int(one.point["seed"])):
             if finding.complete:
@@ -92,7 +92,7 @@ def run_comparison(
 
     Args:
         kind: Of the finder.
-        title: What is compared, for people.
+        title: The comparison in words.
         subjects: The candidates by name.
         settings: How they are compared.
         workplace: Where.
@@ -144,7 +144,7 @@ class ComparisonPlots:
     """The plots of a finder that compares.
 
     Attributes:
-        result: What the last find() came to.
+        result: Of the last find().
     """
 
     result: ComparisonResult | None = None

@@ -37,7 +37,7 @@ def run_at_best_rates(
 
     Args:
         kind: Of the finder.
-        title: What is compared, for people.
+        title: The comparison in words.
         candidates: By name.
         num_rates: Tried for each.
         settings: How they are compared.

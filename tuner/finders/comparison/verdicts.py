@@ -1,4 +1,4 @@
-"""Who is best, and who does not differ significantly from the best: scores of candidates over the same seeds."""
+"""The best candidate, and those that do not differ significantly from it: scores of candidates over the same seeds."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -39,14 +39,14 @@ class Rank:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison came to.
+    """Result of a comparison.
 
     Attributes:
         standings: Best first.
         failures: Candidates that did not come to the end with every seed: what was wrong, in words.
         seeds: On which all were compared.
         higher_is_better: Whether a higher score is the better one.
-        what: What the scores are.
+        what: The name of the score.
     """
 
     standings: tuple[Rank, ...]
@@ -121,7 +121,7 @@ def compare(
         names: Of all candidates.
         findings: Of every candidate (`point["candidate"]`) with every seed (`point["seed"]`).
         higher_is_better: Of two scores.
-        what: What the scores are.
+        what: The name of the score.
     """
     seeds = tuple(sorted({int(finding.point["seed"]) for finding in findings}))
     scores: dict[str, tuple[float, ...]] = {}
@@ -147,7 +147,7 @@ def _value(finding: FinderRun) -> float:
 
 
 def _words(failed: Sequence[FinderRun]) -> str:
-    """What went wrong with a candidate: `crashed (seeds 0 and 2): why`."""
+    """The failures of a candidate: `crashed (seeds 0 and 2): why`."""
     kinds = dict.fromkeys(one.outcome.value.replace("_", " ") for one in failed)
     seeds = sorted(int(one.point["seed"]) for one in failed)
     reasons = dict.fromkeys(one.reason for one in failed if one.reason)

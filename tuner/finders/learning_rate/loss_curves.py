@@ -1,4 +1,4 @@
-"""What a curve of losses over learning rates says: pure functions of arrays.
+"""Analysis of a curve of losses over learning rates: pure functions of arrays.
 
 Smith 2017, "Cyclical Learning Rates for Training Neural Networks" (https://arxiv.org/abs/1506.01186) for the range
 test; the rules for a suggestion are those of fastai (https://docs.fast.ai/callback.schedule.html).

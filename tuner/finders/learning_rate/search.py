@@ -25,17 +25,17 @@ _NUM_RETURN: Final = 7
 
 @dataclass(frozen=True)
 class RateSearch:
-    """What the search for a learning rate came to.
+    """Result of the search for a learning rate.
 
     Attributes:
         mode: Which test was done.
         suggestion: The rate, and the range around it.
         points: Of each seed; empty in mode return.
-        curves: What each seed's test measured: rates, losses, in mode kl also kl and ess.
+        curves: Measurements of each seed's test: rates, losses, in mode kl also kl and ess.
         online: Returns and losses of the ordinary training with a rising rate, if there was one.
         comparison: Of the rates, in mode return.
         folder: Of the study.
-        failures: What went wrong in single runs.
+        failures: Failures of single runs.
     """
 
     mode: str

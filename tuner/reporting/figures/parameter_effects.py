@@ -107,7 +107,7 @@ def _slice(runs: Sequence[RunRecord], x: Sequence[Scalar], winner_label: str | N
 
 
 def value_ticks(values: Sequence[Scalar], scale: AxisScale) -> JsonDict:
-    """What spreads an axis as the values were searched."""
+    """Settings of an axis that spread it as the values were searched."""
     if scale.kind == CATEGORY:
         shown = [coordinate(choice, scale) for choice in scale.choices]
         return {"type": "category", "categoryorder": "array", "categoryarray": shown}

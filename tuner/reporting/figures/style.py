@@ -1,4 +1,4 @@
-"""What all figures share: colours by their meaning, and what a point says when the mouse is over it.
+"""Common style of all figures: colours by their meaning, and the text of a point under the mouse.
 
 Colours are names of CSS variables, "var(--winner)"; page.js replaces them by their values in the reader's colour
 scheme. Labels are escaped, because Plotly reads a part of HTML in them.

@@ -61,7 +61,7 @@ def expected_best_section(summary: StudySummary) -> Html:
 
 
 def cost_section(summary: StudySummary) -> Html:
-    """What each stage took."""
+    """The cost of each stage."""
     found = costs(summary)
     if not found:
         return section("cost", "Cost", reason("Nothing has run yet."))
@@ -173,7 +173,7 @@ def _facts(title: str, facts: Mapping[str, str]) -> Html:
 
 
 def footer() -> Html:
-    """What lies beside the page."""
+    """The footer, which names the files beside the page."""
     files = join(
         ["The same as data: ", tag("code", "report.json"), " and ", tag("code", "trials.csv"), " in this folder."]
     )

@@ -62,7 +62,7 @@ def _difference(found: Verdict) -> str:
 
 
 def comparison_section(summary: StudySummary, found: Verdict) -> Html:
-    """What is tested, side by side."""
+    """The tested configurations, side by side."""
     title = f"Winner{', baselines' if summary.baselines else ''} and default on test seeds"
     if found.winner is None:
         return section("comparison", title, reason("There are no finished test runs to compare yet."))

@@ -68,7 +68,7 @@ def _bar(summary: StudySummary, found: SafeRange) -> Html:
 
 
 def importance_section(summary: StudySummary) -> Html:
-    """What the score depends on, where there are enough trials to say."""
+    """The parameters that the score depends on, where there are enough trials to say."""
     title = "Which parameters matter"
     missing = importance_missing(summary)
     if missing:

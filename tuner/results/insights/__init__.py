@@ -1,1 +1,1 @@
-"""What the runs of a study tell besides who won: pure functions over its records."""
+"""Insights from the runs of a study beyond its winner: pure functions over its records."""

@@ -1,4 +1,4 @@
-"""What a study has cost, and whether more of it would have been worth it."""
+"""Cost of a study, and the likely gain of further trials."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ _ELSEWHERE = "keep it, or search other parameters or ranges (space.NAME)"
 
 @dataclass(frozen=True)
 class StageCost:
-    """What one stage has cost.
+    """Cost of one stage.
 
     Attributes:
         stage: its name.
@@ -79,7 +79,7 @@ def used_share(run: RunRecord) -> float:
 
 @dataclass(frozen=True)
 class MachineShare:
-    """What one machine has done for a study.
+    """One machine's share in the runs of a study.
 
     Attributes:
         host: Its name; empty for the controller's own.

@@ -13,7 +13,7 @@ from tuner.trial.folder import explanation_in
 from tuner.trial.messages import Outcome
 
 MIN_RUNS = 2
-"""What a single failed run has in common with itself says nothing."""
+"""Fewest failed runs of a kind before common settings are looked for: one shares all of them with itself."""
 
 SEPARATION = 0.9
 """Share of pairs (a failed run, a good one) that a parameter has to put in the same order."""

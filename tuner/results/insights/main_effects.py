@@ -1,4 +1,4 @@
-"""What each parameter by itself does to the scores of trials: the main effects of a smooth additive model.
+"""Effect of each parameter by itself on the scores of trials: the main effects of a smooth additive model.
 
 This is the functional ANOVA of Hutter, Hoos & Leyton-Brown (2014, https://proceedings.mlr.press/v32/hutter14.html)
 with polynomials in place of a random forest: what is measured is the variance of an effect over the search space,
@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from tuner.results.objective import FloatArray
+from tuner.results.metric import FloatArray
 from tuner.results.statistics import average_ranks
 
 _DEGREE: Final = 3
@@ -31,7 +31,7 @@ _LEAST_NOISE: Final = 1e-3  # of the variance of the target: noise is never foun
 
 @dataclass(frozen=True)
 class Term:
-    """What a parameter may do to a score: a sum of columns with coefficients to be found.
+    """Effect of a parameter on a score: a sum of columns with coefficients to be found.
 
     Attributes:
         columns: At the trials; zeros for those that do not have the parameter. [N, K]
@@ -102,7 +102,7 @@ class AdditiveModel:
         return {name: float(shape.var()) for name, shape in self.shapes(scores).items()}
 
     def shapes(self, scores: Sequence[float] | FloatArray) -> dict[str, FloatArray]:
-        """What each parameter does to the rank of a trial, over the space: name -> [M].
+        """Effect of each parameter on the rank of a trial, over the space: name -> [M].
 
         Ranks, because scores are often of several magnitudes, and those of runs that failed are made up. Those of the
         trials have mean 0 and variance 1.
@@ -114,7 +114,7 @@ class AdditiveModel:
         }
 
     def residuals(self, scores: Sequence[float] | FloatArray) -> FloatArray:
-        """What is left of the ranks of the trials, whose variance is 1, without what each parameter does; [N]."""
+        """Residuals of the ranks of the trials, whose variance is 1, after the effects of all parameters; [N]."""
         ranks = _standard_ranks(scores)
         return np.asarray(ranks - self._columns @ self._fitted(ranks), dtype=np.float64)
 

@@ -14,7 +14,7 @@ _MIN_BEST = 3
 
 @dataclass(frozen=True)
 class SafeRange:
-    """What the good trials had in common in one parameter.
+    """Range of one parameter among the good trials.
 
     Attributes:
         path: of the parameter.

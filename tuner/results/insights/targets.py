@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from tuner.results.findings import estimate
+from tuner.results.metric import PENALTY, SECONDS, SecondsTo, TargetMetric, make_metric
 from tuner.results.number_format import counted
-from tuner.results.objective import PENALTY, SECONDS, SecondsTo, TargetMetric, make_metric
 from tuner.results.records import TEST, RunRecord, StudySummary
 
 

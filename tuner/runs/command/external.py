@@ -10,7 +10,7 @@ from typing import Any
 
 from note_rl.errors import NoteRLError
 from tuner.errors import UserError
-from tuner.results.objective import STEP_TOLERANCE
+from tuner.results.metric import STEP_TOLERANCE
 from tuner.runs.command.metric_files import MetricReader, Point
 from tuner.runs.command.metric_source import MetricSource, check_within
 from tuner.runs.command.score_grid import ScoreGrid
@@ -62,7 +62,7 @@ class Script:
         parameters: Values of placeholders.
 
     Raises:
-        UserError: What is wrong with them.
+        UserError: One of them is wrong.
     """
 
     def __init__(  # noqa: PLR0913 - the keys of conf/agent/command.yaml
@@ -150,7 +150,7 @@ class Script:
         return _Watch(folder, reader, ScoreGrid(self._steps, self._points, self._window), trial)
 
     def _ways_on(self, work: Path, seed: int) -> list[list[str]]:
-        """What is put behind the command so that it goes on: from the newest checkpoint, or from the one before."""
+        """Arguments behind the command that continue it: from the newest checkpoint, or from the one before."""
         if self._resume is None or not work.is_dir():
             return []
         values = self._values(seed, work)
@@ -207,7 +207,7 @@ class Script:
 
 @dataclass(frozen=True)
 class _Watch:
-    """What is known of a program."""
+    """A program under watch: its folder, the reader of its values, the grid of scores, and the trial."""
 
     folder: ScriptFolder
     reader: MetricReader

@@ -21,7 +21,7 @@ Point: TypeAlias = tuple[float, float]
 """A step on the program's own axis, and the value of the metric there."""
 
 PROGRESS_FILE = ".tuner-progress.json"
-"""What an attempt goes on from; it lies among the files of the program, and is none of them."""
+"""State that an attempt continues from; the file lies among those of the program, and is none of them."""
 
 _MOST_NAMES = 1000
 _PRINT_BYTES = 256
@@ -158,8 +158,8 @@ class MetricReader:
 
     Attributes:
         metric, step: Their names in a row.
-        names: What else was found, for messages.
-        odd: What stood in the place of a number, by name, for messages.
+        names: Names of the other values found, for messages.
+        odd: Texts in the place of a number, by name, for messages.
         has_values: Whether the metric was a number somewhere, with or without a step.
         is_complete: Whether the program has ended well: a last line without an end is whole.
     """
@@ -187,7 +187,7 @@ class MetricReader:
         return len(self._open)
 
     def poll(self) -> list[Batch]:
-        """What has come since the last call, in order of the files' names."""
+        """New values since the last call, in order of the files' names."""
         batches = []
         for path in self._paths():
             name = path.relative_to(self._folder).as_posix()
@@ -328,7 +328,7 @@ class _CsvFile(GrowingFile):
 
 
 class OutputPattern(MetricReader):
-    """What the program prints, by a regular expression with the groups `value` and `step`."""
+    """Reads the output of the program, by a regular expression with the groups `value` and `step`."""
 
     needs_step = False
 

@@ -77,7 +77,7 @@ class MetricSource:
         return f"agent.pattern={self.pattern!r}" if self.read == _OUTPUT else f"agent.metric={self.metric}"
 
     def found_instead(self, reader: MetricReader) -> str:
-        """What was read, and found in the metric's place."""
+        """The files, names or output found in place of the metric, in words."""
         if reader.metric in reader.names:
             return self._without_a_number(reader)
         if self.read == _OUTPUT:
@@ -91,7 +91,7 @@ class MetricSource:
         return f"{found} {files} with {listed or 'nothing in it'}{did_you_mean(self.metric, names)}"
 
     def _without_a_number(self, reader: MetricReader) -> str:
-        """What is wrong with a metric that is there."""
+        """The reason why a metric that is there cannot be used."""
         if not reader.has_values:
             place = f"lines of {OUTPUT} match, but the group value" if self.read == _OUTPUT else "it is there, but"
             return f"{place} holds no number: {reader.odd.get(reader.metric, '')}"

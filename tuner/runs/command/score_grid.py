@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from tuner.results.objective import STEP_TOLERANCE
+from tuner.results.metric import STEP_TOLERANCE
 from tuner.runs.command.metric_files import Batch, Point
 
 _SPARE = 1000  # values before those of a window, for a program that goes on from before them
@@ -85,7 +85,7 @@ class ScoreGrid:
         return [(number / self._num_points, score) for number in left]
 
     def state(self) -> dict[str, Any]:
-        """What `restore` takes, as JSON has it."""
+        """State for `restore`, as JSON holds it."""
         return {
             "grid": [self._total, self._num_points, self._window],
             "next": self._next,

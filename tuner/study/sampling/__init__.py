@@ -1,1 +1,1 @@
-"""What to try next, what to end early, and what a sampler gets for runs that ended badly."""
+"""Sampling and pruning: the next configuration, the runs to end early, and the scores of failed runs."""

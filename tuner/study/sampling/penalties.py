@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tuner.results.objective import SECONDS, Metric, Timing, make_metric
+from tuner.results.metric import SECONDS, Metric, Timing, make_metric
 from tuner.results.protocol import penalty, robust_worst
 from tuner.results.records import Objective, RunRecord
 from tuner.study.run_registry import Run, RunEnd
@@ -18,7 +18,7 @@ class Penalties:
     Args:
         metric: The score.
         others: Objectives behind it.
-        random_return: What a random policy is worth, if that is known.
+        random_return: Return of a random policy, if it is known.
     """
 
     def __init__(self, metric: Metric, others: Sequence[Objective], random_return: float | None) -> None:

@@ -3,8 +3,8 @@
 import math
 from dataclasses import replace
 
+from tuner.results.metric import Metric
 from tuner.results.number_format import join_words
-from tuner.results.objective import Metric
 from tuner.results.protocol import Pruning, RungDecision, decide_rungs
 from tuner.results.records import RunRecord
 from tuner.study.run_registry import Run, RunRegistry
@@ -20,7 +20,7 @@ class RungJudge:
     that `decide_rungs` has found to predict the end.
 
     Attributes:
-        decisions: What was decided about each rung; None until enough runs are complete.
+        decisions: Decision about each rung; None until enough runs are complete.
         num_trials: Over how many complete runs it was decided.
     """
 

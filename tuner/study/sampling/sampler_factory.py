@@ -45,7 +45,7 @@ _NEEDED = {
     "CmaEsSampler": ("cmaes",),
     "WilcoxonPruner": ("scipy",),
 }
-"""What Optuna imports late, when some trials have been run already."""
+"""Packages that Optuna imports late, when some trials have been run already."""
 
 
 def require_packages(kind: str) -> None:
@@ -71,7 +71,7 @@ def make_sampler(factory: SamplerFactory, study_seed: int, num_trials: int, spac
         factory: Called with `seed` and `space`, where it takes these.
         study_seed: Root of all randomness of the study.
         num_trials: Trials there are.
-        space: What is searched; None: known to be walkable.
+        space: The search space; None: known to be walkable.
 
     Raises:
         UserError: A package is missing, or the sampler cannot walk through this space.
@@ -235,7 +235,7 @@ def grid(space: Space, num_points: int = 3, seed: int | None = None) -> GridSamp
     """A grid over the space: every choice, every step of a stepped range, and a number of points of any other range.
 
     Args:
-        space: What is searched.
+        space: The search space.
         num_points: Of a range without steps, evenly on its own scale, both ends included.
         seed: Of the order in which points are taken.
 

@@ -1,4 +1,4 @@
-"""What is taken from a storage before anything is built with it: somebody else may have written it."""
+"""Checks of values from a storage before anything is built with them: somebody else may have written it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ def check_values(space: Space, values: Mapping[str, object]) -> None:
     """Refuses values that no run of this search can have.
 
     Args:
-        space: What is searched.
+        space: The search space.
         values: By config path. How far a number may go is left to what is built with it.
 
     Raises:
@@ -40,12 +40,12 @@ def check_values(space: Space, values: Mapping[str, object]) -> None:
 
 
 def why_not_drawn(space: Space, drawn: Mapping[str, object]) -> str:
-    """What is wrong with the parameters of a trial that somebody has enqueued; empty where nothing is.
+    """The error in the parameters of a trial that somebody has enqueued; empty where there is none.
 
     Optuna itself leaves out names that it does not know, and takes values out of range with a warning.
 
     Args:
-        space: What is searched.
+        space: The search space.
         drawn: By Optuna's names; those that are not there are sampled.
     """
     parameters = {parameter.name: parameter for parameter in space.parameters}

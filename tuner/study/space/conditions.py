@@ -9,7 +9,7 @@ from tuner.support.names import did_you_mean
 
 
 class Conditional(Protocol):
-    """What is asked of a parameter here."""
+    """Interface of a parameter, as it is needed here."""
 
     @property
     def path(self) -> str:
@@ -32,7 +32,7 @@ def parse_when(path: str, node: object) -> dict[str, tuple[object, ...]]:
 
     Args:
         path: Config path of the parameter, for messages.
-        node: What stands under `when`; None: there are none.
+        node: The value of `when`; None: there are none.
 
     Raises:
         UserError: It is not a mapping from config paths to choices.

@@ -38,10 +38,10 @@ class Coordinate(Protocol):
 
     @property
     def domain(self) -> Bounds | Labels:
-        """What a sampler draws from."""
+        """Bounds or labels that a sampler draws from."""
 
     def name(self, quantity: str) -> str:
-        """What is really drawn, for the quantity of that name: `1-agent.gamma`."""
+        """The name of the drawn coordinate, for the quantity of that name: `1-agent.gamma`."""
 
     def to_value(self, drawn: Scalar) -> object:
         """The value of the quantity at this point of the domain."""
@@ -58,7 +58,7 @@ def as_number(value: object) -> float:
 
 
 def following(value: object, of: Sequence[str], at_most: Sequence[str], config: Mapping[str, Any]) -> object:
-    """What a value comes to that is a share of settings, or may not exceed them.
+    """The final value of a parameter that is a share of settings, or may not exceed them.
 
     Args:
         value: At the drawn point of its coordinate.
@@ -214,7 +214,7 @@ class Choices:
 
 
 def label_of(value: object) -> Scalar:
-    """What stands for a value of a choice in a storage: itself if it is a scalar, else its JSON text."""
+    """The form of a choice's value in a storage: itself if it is a scalar, else its JSON text."""
     return value if value is None or isinstance(value, bool | int | float | str) else json.dumps(value, sort_keys=True)
 
 

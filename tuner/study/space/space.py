@@ -207,7 +207,7 @@ class Space:
         return self.apply(config, self.values(expected, config)) if expected else None
 
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
-        """What Optuna is asked to sample."""
+        """Distributions that Optuna samples from."""
         return {parameter.name: parameter.distribution for parameter in self.parameters}
 
     def draw(self, suggest: Callable[[str, optuna.distributions.BaseDistribution], Scalar]) -> dict[str, Scalar]:
@@ -285,7 +285,7 @@ class Space:
         return hashlib.sha256(json.dumps(self.describe(), sort_keys=True).encode()).hexdigest()[:16]
 
     def difference(self, stored: JsonDict) -> list[str]:
-        """What differs from the description another space has left, one line per parameter; empty if nothing does."""
+        """Differences from the description of another space, one line per parameter; empty if there are none."""
         before = {str(described["path"]): described for described in stored.values()}
         now = {parameter.path: parameter.describe() for parameter in self.parameters}
         lines = []

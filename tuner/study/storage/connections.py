@@ -47,7 +47,7 @@ _OPTIONS: Final[dict[str, dict[str, int]]] = {
     "mysqlconnector": {"connection_timeout": CONNECT_TIMEOUT_S},
     "pg8000": {"timeout": round(ANSWER_TIMEOUT_S)},
 }
-"""What drivers call their timeouts; see the documentation of libpq, PyMySQL, mysqlclient and so on."""
+"""The drivers' names for their timeouts; see the documentation of libpq, PyMySQL, mysqlclient and so on."""
 
 
 class GivenUpError(Exception):

@@ -33,7 +33,7 @@ def is_home(folder: Path, mark: JsonDict) -> bool:
 
     Args:
         folder: As the storage names it.
-        mark: What the last controller has left in the storage.
+        mark: Left in the storage by the last controller.
     """
     if "key" in mark:
         return mark["key"] is not None and mark["key"] == _read(folder / KEY_FILE)

@@ -41,7 +41,7 @@ _BEING_MADE_S = 5.0
 _ROOM_TO_READ = 64 * 1024
 _DIALECTS = ("sqlite", "postgresql", "mysql", "mariadb")
 _PACKAGES = {"psycopg": "'psycopg[binary]'", "psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}
-"""What to install for a driver module whose package is called otherwise."""
+"""The package of a driver module, where it has another name."""
 
 
 def open_storage(url: str, log: Callable[[str], None] = lambda message: None) -> BaseStorage:
@@ -289,7 +289,7 @@ _OWN_TABLES = frozenset({"studies", "version_info"})
 
 
 def _inspect(path: Path) -> tuple[str, set[str]]:
-    """What SQLite says of a file ("ok" or what is wrong), and the tables in it."""
+    """SQLite's verdict on a file ("ok" or the error), and the tables in it."""
     with path.open("rb") as file:
         if file.read(len(_SQLITE_HEADER)) != _SQLITE_HEADER:  # SQLite itself would take a short file for an empty one
             return "file is not a database", set()
@@ -363,7 +363,7 @@ def repair_journal(path: Path, log: Callable[[str], None] = lambda message: None
 
 
 def _operation_of(line: bytes) -> int | None:
-    """What a record of a journal does; None if it is no record."""
+    """The operation of a record of a journal; None if it is no record."""
     try:
         content = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Who runs a study, written down in its storage: a lock file guards one folder, but several may lead to one storage."""
+"""The owner of a study, recorded in its storage: a lock file guards one folder, but several may lead to one storage."""
 
 import logging
 import os

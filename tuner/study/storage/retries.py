@@ -148,7 +148,7 @@ def is_connection_lost(error: BaseException) -> bool:
 
 
 def cause_of(error: BaseException) -> str:
-    """What the database said, in one line."""
+    """The database's error, in one line."""
     database = _database_error(error)
     return hidden(str(getattr(database, "orig", None) or database or error).strip().partition("\n")[0])
 

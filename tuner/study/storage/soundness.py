@@ -32,7 +32,7 @@ _UNREADABLE = (
     *(OptunaError, sqlalchemy.exc.SQLAlchemyError),
     *(ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError),
 )
-"""What Optuna raises over records that contradict each other, or are none."""
+"""Errors that Optuna raises over records that contradict each other, or are none."""
 
 
 class _Decision(TypedDict):

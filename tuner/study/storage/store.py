@@ -240,7 +240,7 @@ def _check_ours(study: optuna.Study, url: str) -> JsonDict:
 
 
 def describe(definition: StudyDefinition) -> JsonDict:
-    """What a study must not change while it goes on."""
+    """Properties that a study must not change while it goes on."""
     return {
         "format": FORMAT,
         "fingerprint": definition.space.fingerprint,
@@ -303,7 +303,7 @@ _MAY_CHANGE = ("sampler", "pruner", "code")
 
 
 def _followed(before: JsonDict, now: JsonDict, key: str) -> str:
-    """What a study went on with behind what it had before: `RandomSampler; then TPESampler`."""
+    """The former and the present value, where they differ: `RandomSampler; then TPESampler`."""
     former, present = str(before.get(key, "")), str(now.get(key, ""))
     same = not present or former.rpartition("; then ")[2] == present
     return former if same else f"{former}; then {present}" if former else present
@@ -370,7 +370,7 @@ def versions(backend: str) -> dict[str, str]:
 
 @cache
 def _version_of(package: str) -> str:
-    """What is installed, looked up once, as that reads many files; nothing if it is not installed."""
+    """The installed version, looked up once, as that reads many files; empty if the package is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

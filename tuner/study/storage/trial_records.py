@@ -1,4 +1,4 @@
-"""What Optuna's trials say of our runs, as records.
+"""Optuna's trials as records of our runs.
 
 A trial's parameters are coordinates (`1-agent.gamma`), so it carries the values besides, as attributes under the names
 of the command line (`agent.gamma`). Optuna keeps all attributes of all trials in memory: what is not for people is kept
@@ -14,7 +14,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from tuner.errors import UserError
-from tuner.results.objective import AUC, Final
+from tuner.results.metric import AUC, Final
 from tuner.results.records import DESCENT, Descent, RunRecord, Scalar
 from tuner.support.plain_text import MAX_REASON, plain
 from tuner.trial.messages import OUTPUT_FILE, JsonDict, Outcome
@@ -108,7 +108,7 @@ _OUTCOMES = {TrialState.COMPLETE: Outcome.COMPLETE, TrialState.PRUNED: Outcome.P
 
 
 def record_of(trial: FrozenTrial, stage: str, folder: Path, others: Sequence[str] = ()) -> RunRecord:
-    """What is shown of a run.
+    """The record of a run.
 
     Args:
         trial: Optuna's.
@@ -159,9 +159,9 @@ def part_of(whole: RunRecord, environment: str, known: JsonDict, folder: Path) -
     """A part of a run, which is in one of its environments.
 
     Args:
-        whole: What it is a part of.
+        whole: The run that it is a part of.
         environment: Which.
-        known: What is kept of it.
+        known: Its entries in the storage.
         folder: Of the whole.
     """
     outcome = known.get("outcome")

@@ -33,7 +33,7 @@ _STEPS_OF_A_FRACTION = 1000
 
 
 class Jobs(Protocol):
-    """What a study has to know of the application whose jobs it runs."""
+    """The application whose jobs a study runs, as the study needs it."""
 
     def overrides(self, values: JsonDict) -> list[str]:
         """The overrides of a job with these values."""

@@ -1,4 +1,4 @@
-"""What the jobs of a sweep have read: a sweep whose files are others now is another one."""
+"""Files that the jobs of a sweep have read: a sweep whose files have changed is another sweep."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
@@ -22,7 +22,7 @@ Digests: TypeAlias = Mapping[str, str | None]
 
 
 def inputs_of(study: optuna.Study) -> dict[str, str | None]:
-    """What jobs have read, as the storage says, which may be anybody's."""
+    """Files that jobs have read, by the storage, which may be anybody's."""
     kept = study.user_attrs.get(INPUTS)
     if not isinstance(kept, dict):
         return {}

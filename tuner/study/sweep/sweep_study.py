@@ -214,7 +214,7 @@ class SweepRunner:
     """The one controller of a sweep.
 
     Args:
-        sweep: What is run.
+        sweep: The sweep to run.
         store: Where the study is kept.
         make_executor: Makes what runs the jobs; called only if there is something left to run.
         listener: Gets all events.

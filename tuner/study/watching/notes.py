@@ -1,4 +1,4 @@
-"""What optuna-dashboard shows of a study besides its numbers: names of its objectives, and a note that says what it is.
+"""A study in optuna-dashboard besides its numbers: names of its objectives, and a note that describes it.
 
 A note that somebody else has written is left alone.
 """
@@ -120,7 +120,7 @@ def _write_note(study: optuna.Study | optuna.Trial, text: str) -> None:
 
 
 def _notes() -> Any:
-    """What reads and writes notes, if optuna-dashboard is installed."""
+    """The module that reads and writes notes, if optuna-dashboard is installed."""
     spec = importlib.util.find_spec("optuna_dashboard")
     return None if spec is None else _loaded(Path(str(spec.origin)).with_name("_note.py"))
 

@@ -59,7 +59,7 @@ class TrackingListener(StudyListener):
             self._runs.open(run.key, self.about(run))
 
     def about(self, run: Run) -> RunInfo:
-        """What trackers get of a run."""
+        """The description of a run for trackers."""
         about = replace(_info_of(run, self._study, self.config_of(run)), group_folder=self._folder, host=run.host)
         return _told(about, descent_of(run.trial.user_attrs), run)
 
@@ -80,7 +80,7 @@ def ended_trial(record: RunRecord, study: str, config: JsonDict, folder: Path) -
 
 
 def final_values(record: RunRecord, outcome: Outcome) -> dict[str, object]:
-    """What trackers get of a run at its end."""
+    """Final values of a run for trackers."""
     values: dict[str, object] = {
         "outcome": outcome.value,
         "reason": record.reason,

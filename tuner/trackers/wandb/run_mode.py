@@ -1,4 +1,4 @@
-"""What the W&B tracker knows without asking `wandb`: whether runs are sent, recorded or neither, and their ids."""
+"""Mode and ids of W&B runs, found without importing `wandb`: whether runs are sent, recorded or neither."""
 
 import atexit
 import netrc
@@ -111,7 +111,7 @@ class AgentsRun:
 
 
 def agents_run() -> AgentsRun | None:
-    """What `wandb agent` has put into the environment; None: it has not started this process."""
+    """The run that `wandb agent` has put into the environment; None: it has not started this process."""
     run_id, sweep_id = (os.environ.get(name) for name in _OF_AN_AGENT)
     if not run_id or not sweep_id:
         return None

@@ -1,4 +1,4 @@
-"""What `wandb` takes and may answer: settings of a run, its tables, the errors it raises."""
+"""Data for `wandb`, and its errors: settings of a run, its tables, the exceptions it raises."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -43,7 +43,7 @@ def table_of(table: Table) -> "wandb.Table":
 
 
 def wandb_errors() -> tuple[type[Exception], ...]:
-    """What wandb raises when it, its service process, the server, the disk or an argument is at fault."""
+    """Exceptions of wandb when it, its service process, the server, the disk or an argument is at fault."""
     try:
         import wandb
 

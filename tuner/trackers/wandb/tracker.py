@@ -254,7 +254,7 @@ class _Session:
             self.finish(slot, exit_code=1, summary={})
 
     def unsent(self) -> str:
-        """What is queued or under way, in words."""
+        """The queued and unsent data, in words."""
         runs, rows = self.runs_queued - self.runs_ended, self.rows_queued - self.rows_sent
         return f"{counted(runs, 'run')} not closed, {counted(rows, 'row')} of numbers missing"
 
@@ -345,7 +345,7 @@ class _Session:
 
 
 def _config_of(info: RunInfo) -> JsonDict:
-    """What W&B shows and compares runs by."""
+    """The configuration that W&B shows and compares runs by."""
     return {**info.config, "host": info.host} if info.host else info.config
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def server_errors() -> tuple[type[Exception], ...]:
-    """What wandb raises when the server refuses.
+    """Exceptions of wandb when the server refuses.
 
     Raises:
         ImportError: wandb is not installed, or broken.
@@ -24,7 +24,7 @@ def server_errors() -> tuple[type[Exception], ...]:
 
 
 def lost_service_errors() -> tuple[type[Exception], ...]:
-    """What wandb raises when its service process has died, or is being ended."""
+    """Exceptions of wandb when its service process has died, or is being ended."""
     from wandb.sdk.lib.asyncio_manager import AlreadyJoinedError, RunCancelledError
     from wandb.sdk.lib.service.service_token import WandbServiceConnectionError
     from wandb.sdk.mailbox import HandleAbandonedError, MailboxClosedError

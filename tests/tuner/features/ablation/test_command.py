@@ -12,7 +12,7 @@ import pytest
 from tests.tuner.command_line import CommandLine, files_read_once, tuner
 from tests.tuner.studies import CONFIG, ControllerDied, FakeExecutor, journal, run_study
 from tuner.features.population.evolution import Evolution
-from tuner.results.objective import Mixed
+from tuner.results.metric import Mixed
 from tuner.runs.simulator import Synthetic
 from tuner.study.run_registry import SeedRegistry
 

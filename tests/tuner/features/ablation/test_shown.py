@@ -97,7 +97,10 @@ def test_the_page_says_what_came_of_it() -> None:
     text = page.partition('id="ablation"')[2].partition("</section>")[0]
     assert "optimizer.learning_rate 0.0001 -&gt; 0.001 brought 140 %" in text
     assert "agent.gamma 0.99 -&gt; 0.98 made it worse (-20" in text
-    assert "Left at its default throughout, as it moved by less than 1 % of its range: policy.eps 0.05 -&gt; 0.0501." in text
+    assert (
+        "Left at its default throughout, as it moved by less than 1 % of its range: policy.eps 0.05 -&gt; 0.0501."
+        in text
+    )
     assert "2 of 63 runs failed" in text
     assert "63 runs, 1 min 15 s in all" in text
     assert "That was the winner then" not in text

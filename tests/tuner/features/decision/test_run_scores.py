@@ -6,7 +6,7 @@ import pytest
 
 from tests.tuner.reporting.summaries import run
 from tuner.features.decision.run_scores import Score, Scoring
-from tuner.results.objective import Final
+from tuner.results.metric import Final
 from tuner.results.records import RunRecord
 from tuner.trial.messages import Outcome
 

@@ -5,7 +5,7 @@ import pytest
 from tests.tuner.study.test_score_checks import record
 from tuner.errors import UserError
 from tuner.features.environments.scales import ScoreScale
-from tuner.results.objective import Curve, make_metric
+from tuner.results.metric import Curve, make_metric
 from tuner.study.score_checks import check_scores
 
 

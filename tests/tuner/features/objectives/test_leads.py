@@ -20,7 +20,7 @@ from tuner.features.objectives.leads import (
     lost_lead,
     measure_margins,
 )
-from tuner.results.objective import Final, SecondsTo
+from tuner.results.metric import Final, SecondsTo
 from tuner.results.protocol import Pruning
 from tuner.results.records import Objective, StudySummary
 from tuner.study.plan import describe_plan

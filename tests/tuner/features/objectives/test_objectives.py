@@ -22,7 +22,7 @@ from tuner.features.objectives.front_selection import FrontSelection
 from tuner.features.objectives.front_verdict import front_members
 from tuner.features.objectives.pareto_front import front_of
 from tuner.reporting import FinalTable, write_page
-from tuner.results.objective import make_others, other_values
+from tuner.results.metric import make_others, other_values
 from tuner.results.records import Objective, RunRecord, StudySummary
 from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.results.verdict import verdict

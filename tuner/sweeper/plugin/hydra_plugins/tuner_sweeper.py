@@ -1,4 +1,4 @@
-"""What Hydra finds of `tuner`: the sweeper `hydra/sweeper=optuna`, its samplers, pruners and executors.
+"""Hydra's plugin of `tuner`: the sweeper `hydra/sweeper=optuna`, its samplers, pruners and executors.
 
 Every Hydra application imports this file, whatever it is about, so it loads nothing but Hydra: all else is imported
 when a sweep begins. The build puts the file into the top-level namespace package `hydra_plugins`, where Hydra looks.

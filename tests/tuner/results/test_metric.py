@@ -3,7 +3,7 @@
 import pytest
 
 from tuner.errors import UserError
-from tuner.results.objective import AUC, METRICS, Best, Final, Metric, Mixed, SecondsTo, StepsTo, Timing, make_metric
+from tuner.results.metric import AUC, METRICS, Best, Final, Metric, Mixed, SecondsTo, StepsTo, Timing, make_metric
 
 CURVE = [(0.1, 0.0), (0.2, 10.0), (0.4, 20.0), (0.6, 40.0), (1.0, 30.0)]
 NINTHS = [(point / 9, float(point)) for point in range(1, 10)]

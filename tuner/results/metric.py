@@ -92,8 +92,8 @@ class Metric(ABC):
     """A score of a whole learning curve.
 
     Attributes:
-        name: What is typed to choose it.
-        label: What tables call it.
+        name: The word that chooses it.
+        label: Its name in tables.
         timed: Whether it goes by seconds.
     """
 
@@ -105,7 +105,7 @@ class Metric(ABC):
         """The score of a run.
 
         Args:
-            curve: What it reported.
+            curve: Its reports.
             timing: Of the same points; only metrics that are `timed` look at it.
 
         Raises:
@@ -208,7 +208,7 @@ class TargetMetric(Metric):
 
     @abstractmethod
     def cost_in_words(self, score: float) -> str:
-        """What it took a run that reached the value, for people."""
+        """The cost of a run that reached the value, in words."""
 
     def _reached_at(self, axis: FloatArray, values: FloatArray) -> float | None:
         """Where on an axis the curve first comes to the value; None: nowhere."""
@@ -351,5 +351,5 @@ def make_others(names: Sequence[str], metric: str) -> tuple[Objective, ...]:
 def other_values(
     others: Sequence[Objective], curve: Curve, seconds: float, timing: Timing = UNTIMED
 ) -> tuple[float, ...]:
-    """What a run that took so long and left this curve has of each of these objectives."""
+    """Values of a run with this time and this curve in each of these objectives."""
     return tuple(seconds if other.name == SECONDS else make_metric(other.name)(curve, timing) for other in others)
