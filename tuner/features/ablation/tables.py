@@ -14,6 +14,7 @@ from tuner.features.ablation.found_ranges import edge_words, found_range
 from tuner.results.findings import estimate
 from tuner.results.number_format import format_value
 
+_VALUES_BELOW = "\n  "
 _STYLES = {
     Effect.HELPED: "green",
     Effect.HURT: "red",
@@ -25,18 +26,21 @@ _STYLES = {
 
 @dataclass(frozen=True)
 class AblationTable:
-    """An ablation as a table; in a narrow terminal without the last column, which the sentences repeat."""
+    """An ablation as a table.
+
+    In a narrow terminal it has no last column, which the sentences repeat, and values stand below their parameter.
+    """
 
     ablation: Ablation
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        table = self._table(with_effect=True)
-        if Measurement.get(console, options, table).maximum >= options.max_width:
-            table = self._table(with_effect=False)
-        yield table
+        widths = ((True, " "), (False, " "), (False, _VALUES_BELOW))
+        tables = (self._table(with_effect, between) for with_effect, between in widths)
+        yield next((one for one in tables if _fits(one, console, options)), self._table(False, _VALUES_BELOW))
         yield ""
 
-    def _table(self, *, with_effect: bool) -> Table:
+    def _table(self, with_effect: bool, between: str) -> Table:
+        """The table with or without the column of effects, and with this text between a parameter and its values."""
         heading = Text(f"From the default configuration to {self.ablation.winner}", style="bold")
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, title=heading, title_justify="left")
         table.add_column("step", justify="right", no_wrap=True)
@@ -50,8 +54,15 @@ class AblationTable:
         for number, (one, changes) in enumerate(named, start=1):
             effect = [Text(one.effect.value, style=_STYLES[one.effect])] if with_effect else []
             numbers = (one.score.mean, Text(one.gain.signed), percent(one.share))
-            table.add_row(str(number), Text("\n".join(changes)), *numbers, *effect)
+            table.add_row(
+                str(number), Text("\n".join(change.replace(" ", between, 1) for change in changes)), *numbers, *effect
+            )
         return table
+
+
+def _fits(table: Table, console: Console, options: ConsoleOptions) -> bool:
+    """Whether a column of the terminal is left: some wrap a line that fills them."""
+    return Measurement.get(console, options, table).maximum < options.max_width
 
 
 @dataclass(frozen=True)
