@@ -39,7 +39,10 @@ def _check(definition: StudyDefinition) -> None:
             "use study=quick or study=full"
         )
     if any(plan.shared_runs is not None for plan in definition.plan()):
-        raise UserError(f"{KEY} is not known to the model of study.decision=model: take confirmed or all_runs")
+        raise UserError(
+            f"{KEY}: the model of study.decision=model does not take constraints; type study.decision=confirmed, and "
+            "another study.name=... if the study was begun with the model"
+        )
     logged = [one for one in constraints if one.name != SECONDS and not is_of_curve(one.name)]
     if logged and definition.part_names:
         raise UserError(
