@@ -165,7 +165,7 @@ STUDY = "`study=quick`: `sampler=tpe pruner=median`"
         ("8 of 10 cases", "10 of 10 cases", ["first_studypy, sentence", "studies with a better winner"]),
         ("8 of 10 cases", "9 of 10 cases", ["studies with a better winner"]),
         ("8 of 10 cases", "most cases", ["studies with a better winner"]),
-        ("IQM 390 [300, 420]", "IQM 490 [480, 500]", ["verdict, winner"]),
+        ("390 [300, 420] on", "490 [480, 500] on", ["verdict, winner"]),
         ("157 [144, 198]", "145 [130, 218]", ["verdict, default"]),
         ("+240 [+150, +270]", "+200 [+100, +250]", ["verdict, difference"]),
         ("on 10 test seeds", "on 20 test seeds", ["verdict, test seeds"]),

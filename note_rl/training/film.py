@@ -243,7 +243,7 @@ _MOST_WORDS = 300
 
 
 def _no_codec(path: Path, said: str) -> SettingsError:
-    """Error for moviepy's message, which quotes that of ffmpeg."""
+    """The error for moviepy's message, which quotes that of ffmpeg."""
     return SettingsError(
         f"cannot write {path}: ffmpeg could not encode it as H.264 ({_CODEC}): {' '.join(said.split())[:_MOST_WORDS]}; "
         "install an ffmpeg that has this codec and name it in FFMPEG_BINARY, or write a .gif"

@@ -207,7 +207,7 @@ class Session:
 
 
 def diverged(first: int, update: Update) -> DivergedError:
-    """Error for an update block that began with this gradient step."""
+    """The error for an update block that began with this gradient step."""
     finite = np.isfinite(update.loss).all(axis=-1)
     what, step = ("loss is", int(np.argmin(finite))) if not finite.all() else ("parameters are", len(update.loss))
     return DivergedError(
