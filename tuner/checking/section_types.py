@@ -128,7 +128,7 @@ class TrainValues(RunValues):
 class TuneValues(RunValues):
     """Of `tuner tune`. A bare on or off is a truth value in YAML."""
 
-    warm_start: str | bool | Sequence[str] = "off"
+    warm_start: str | bool | Sequence[str] = "auto"
     plan: bool = False
 
 

@@ -31,6 +31,10 @@ _WARM_STARTS = {
 }
 
 
+AUTO = "auto"
+"""As `warm_start`: the default configuration, where that is possible."""
+
+
 def named_starts(told: str | bool | Sequence[str]) -> list[str]:
     """The names that are typed for `warm_start`."""
     names = told if isinstance(told, list) else _WARM_STARTS.get(str(told), [told])
@@ -90,7 +94,9 @@ class KnownConfigs:
     def _start(self, name: str) -> JsonDict:
         if name == DEFAULT_BASELINE:
             return self._default
-        found = self._composed(name, f"warm_start={name} must be off, default, an experiment or study:NAME (or a list)")
+        found = self._composed(
+            name, f"warm_start={name} must be auto, off, default, an experiment or study:NAME (or a list)"
+        )
         agents = [function_name(one) for one in (found, self._default)]
         if agents[0] != agents[1]:
             raise UserError(

@@ -15,7 +15,7 @@ from note_rl.errors import NoteRLError
 from tuner.checking.features import InChecking
 from tuner.checking.hydra_messages import parse_overrides
 from tuner.checking.section_types import StudyConfig
-from tuner.commands.baselines import KnownConfigs, named_starts
+from tuner.commands.baselines import AUTO, KnownConfigs, named_starts
 from tuner.commands.earlier_studies import starts_of
 from tuner.commands.features import InCommands
 from tuner.config.annotations import written
@@ -25,6 +25,7 @@ from tuner.errors import UserError
 from tuner.executors.executor_factory import check_executor
 from tuner.features import parts
 from tuner.results.number_format import describe_part
+from tuner.results.protocol import DEFAULT_BASELINE
 from tuner.results.records import EARLIER_STUDY, PRIORS
 from tuner.runs.build import build_node, check_trackers
 from tuner.runs.config_checks import check_kinds, checked_run, resolve
@@ -48,6 +49,12 @@ from tuner.support.passwords import command_line
 from tuner.trial.messages import JsonDict
 
 _DOWNLOADED = "tuner.hub"
+_WALKS = (
+    "tuner.study.sampling.sampler_factory.grid",
+    "optuna.samplers.GridSampler",
+    "optuna.samplers.BruteForceSampler",
+)
+"""Samplers that try each point of a list once."""
 _MOST_RESOLVED = 64
 
 
@@ -187,17 +194,22 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
     settings = StudyConfig(**study)
     search = settings.search
     configs = KnownConfigs(run_config, config_dir)
+    name = study["name"] or _default_name(agent, run_config, study["size"], resolved["seed"])
+    begun = partial(_begun, str(resolved["storage"]["url"]), name)
+    space = Space.from_config(resolved["space"], run_config, _fixed(overrides))
     starts = named_starts(resolved["warm_start"])
+    if starts == [AUTO]:
+        tries_default = search is None and _may_try(resolved["sampler"], space, run_config)
+        starts = _starts_by_default(begun(), tries_default)
     baselines = configs.baselines(settings.baselines)
     described = {part: describe_part(resolved[part]) for part in ("sampler", "pruner")}
-    name = study["name"] or _default_name(agent, run_config, study["size"], resolved["seed"])
     found = StudyDefinition(
         name=name,
         config=run_config,
-        space=Space.from_config(resolved["space"], run_config, _fixed(overrides)),
+        space=space,
         settings=replace(settings, baselines=tuple(baselines)),
         search=search,
-        decision=settings.decider(partial(_begun, str(resolved["storage"]["url"]), name)),
+        decision=settings.decider(begun),
         seed=resolved["seed"],
         agent=agent,
         folder=Path(study["folder"]),
@@ -222,6 +234,24 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
     if not is_function(run_config):
         return found
     return replace(found, entry=FUNCTION_ENTRY, probe=FUNCTION_PROBE if has_random_policy(run_config) else None)
+
+
+def _may_try(sampler: JsonDict, space: Space, run_config: JsonDict) -> bool:
+    """Whether a search may begin with the default configuration: it is in the space, and no list of points is tried."""
+    if sampler.get("_target_") in _WALKS or space.with_priors(run_config) is not None:
+        return False
+    try:
+        space.drawn(run_config)
+    except UserError:
+        return False
+    return True
+
+
+def _starts_by_default(begun: JsonDict | None, tries_default: bool) -> list[str]:
+    """Names of what `warm_start=auto` tries first; a study that was begun goes on as it began."""
+    if begun is not None:
+        tries_default = begun.get("warm_start") == [DEFAULT_BASELINE]
+    return [DEFAULT_BASELINE] if tries_default else []
 
 
 def _begun(url: str, name: str) -> JsonDict | None:

@@ -272,6 +272,8 @@ def _start_details(summary: StudySummary, label: str) -> tuple[str, ...]:
     """Sentences on the configurations that the search was started with: the winner is one, or the best of them."""
     if label not in summary.starts:
         return _best_start(summary, label)
+    if label == summary.default_label:
+        return ()
     known = _known_as(summary.starts[label])
     return (f"The winner was not found by the search: it is {known}, tried first.",)
 
@@ -290,7 +292,8 @@ def _known_as(name: str) -> str:
 def _best_start(summary: StudySummary, label: str) -> tuple[str, ...]:
     """How far the search has come from there, by scores on the seed of screening."""
     scores = {run.label: run.score for run in summary.runs if run.stage == SCREEN and run.complete}
-    started = [(score, one) for one, score in scores.items() if one in summary.starts and score is not None]
+    known = {one for one, name in summary.starts.items() if name != DEFAULT_BASELINE}  # which is compared anyway
+    started = [(score, one) for one, score in scores.items() if one in known and score is not None]
     own = scores.get(label)
     if not started or own is None:
         return ()

@@ -45,7 +45,7 @@ from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import Ownership, refuse_another
 from tuner.study.storage.retries import STORAGE_ERRORS, StorageLostError, explained
 from tuner.study.storage.store import StudyStore, begin_or_continue, describe, name_objectives
-from tuner.study.storage.trial_records import read_records
+from tuner.study.storage.trial_records import default_trial, read_records
 from tuner.study.study_errors import StudyError
 from tuner.study.study_probe import PROBE, run_probe
 from tuner.study.summary import summarise
@@ -187,9 +187,10 @@ class StudyRunner:
         )
         found = next(filter(None, (part.find(bench) for part in parts(InStudy))), None)
         compared = self._select(bench, dispatcher) if found is None else found
-        known = [Candidate.default(), *map(Candidate.known, settings.baselines)]
-        screen.set_user_attr(attributes.BASELINES, [one.label for one in known[1:]])
-        self._run_seeds(dispatcher, TEST, [*compared, *known], settings.num_test_seeds)
+        known = [*map(Candidate.known, settings.baselines)]
+        screen.set_user_attr(attributes.BASELINES, [one.label for one in known])
+        default = [] if [one.label for one in compared] == [default_trial(screen)] else [Candidate.default()]
+        self._run_seeds(dispatcher, TEST, [*compared, *default, *known], settings.num_test_seeds)
 
     def _select(self, bench: Bench, dispatcher: Dispatcher) -> list[Candidate]:
         """Screens, and runs the best again: the winner, or all that the study chooses."""

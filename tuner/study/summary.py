@@ -12,6 +12,7 @@ from tuner.results.features import InResults, all_facts
 from tuner.results.insights.effort import used_share
 from tuner.results.metric import make_metric, make_others
 from tuner.results.number_format import counted, join_words
+from tuner.results.protocol import DEFAULT_BASELINE
 from tuner.results.records import (
     CONFIRM,
     LATER_STAGES,
@@ -32,7 +33,7 @@ from tuner.study.storage import store as attributes
 from tuner.study.storage.homes import is_home
 from tuner.study.storage.ownership import OWNER
 from tuner.study.storage.store import StudyStore
-from tuner.study.storage.trial_records import RUN_ATTRIBUTE, START_ATTRIBUTE, read_records
+from tuner.study.storage.trial_records import RUN_ATTRIBUTE, START_ATTRIBUTE, default_trial, read_records
 from tuner.study.sweep.job_registry import other_objectives
 from tuner.study.sweep.sweep_study import RETURNED, SWEEP_FOLDER, best_jobs, home_of_sweep
 from tuner.trial.messages import JsonDict
@@ -68,6 +69,7 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         study = store.find(name, stage)
         runs += read_records(study, stage, folder, names) if study is not None else ()
     check_scores(runs, metric, others, rescale_of(screen))
+    winner = screen.user_attrs.get(attributes.WINNER)
     unit = "".join(f", {said}" for part in parts(InStudy) if (said := part.unit(screen)))
     found = (
         Importances()  # values change while members train: no score belongs to one of them
@@ -79,8 +81,8 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         metric_name=f"{metric.label}{unit}",
         metric=metric.name,
         runs=tuple(runs),
-        winner_label=screen.user_attrs.get(attributes.WINNER),
-        default_label=DEFAULT_LABEL,
+        winner_label=winner,
+        default_label=DEFAULT_LABEL if winner is None or winner != default_trial(screen) else winner,
         importances=found.shares,
         importance_null=found.null,
         importance_over_time=over_time(screen, definition["space"], metric) if thorough and is_screened else (),
@@ -222,7 +224,9 @@ def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> 
     starts = _starts(study)
     if starts:
         listed = join_words(f"{label} is {name}" for label, name in starts.items())
-        notes.append(f"The search was started with known configurations (warm_start): {listed}.")
+        alone = list(starts.values()) == [DEFAULT_BASELINE]
+        about = "the default configuration" if alone else f"known configurations (warm_start): {listed}"
+        notes.append(f"The search was started with {about}.")
     notes.append("All screening trials share one seed.")
     return (*notes, *_remarks(runs), *_order_note(study))
 

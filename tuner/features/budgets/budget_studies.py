@@ -87,13 +87,14 @@ class BudgetStudies:
             bounds.append(f"study.max_env_steps={self.settings.max_env_steps // len(self.steps)}")
         earlier = [self.start_of(place)] if place and from_earlier else []
         starts = [*(self.starts if not place else ()), *earlier]
+        first = starts[0] if len(starts) == 1 else to_hydra(starts) if starts else "off"
         return [
             *self.overrides,
             "study.budgets=null",
             f"study.name={to_hydra(self.name_of(place))}",
             f"training.total_steps={self.steps[place]}",
             *bounds,
-            *([f"warm_start={to_hydra(starts)}"] if starts else []),
+            f"warm_start={first}",
         ]
 
     def composed(self, typed: Sequence[str]) -> DictConfig:

@@ -15,6 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tuner.errors import UserError
 from tuner.results.metric import AUC, Final
+from tuner.results.protocol import DEFAULT_BASELINE
 from tuner.results.records import DESCENT, Descent, RunRecord, Scalar
 from tuner.support.plain_text import MAX_REASON, plain
 from tuner.trial.messages import OUTPUT_FILE, JsonDict, Outcome
@@ -60,6 +61,13 @@ def read_records(study: optuna.Study, stage: str, folder: Path, others: Sequence
                 "study.name or storage.url"
             )
     return tuple(record_of(trial, stage, folder, others) for trial in trials if trial.state is not TrialState.WAITING)
+
+
+def default_trial(screen: optuna.Study) -> str | None:
+    """Label of the screening trial that has the default configuration; None: the search was not started with it."""
+    trials = screen.get_trials(deepcopy=False)
+    found = (one for one in trials if one.user_attrs.get(START_ATTRIBUTE) == DEFAULT_BASELINE)
+    return next((f"trial {one.number}" for one in found), None)
 
 
 def carry_values(trial: optuna.Trial, values: JsonDict) -> None:
