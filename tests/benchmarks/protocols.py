@@ -116,7 +116,8 @@ def composed(
 ) -> tuple[StudyDefinition, SamplerFactory, BasePruner]:
     """The study that is typed so, its sampler and its pruner."""
     typed = [f"study={size}", "study.baselines=default", *PAIRS[pair], "tracker=jsonl"]
-    typed += ["study.decision=confirmed", *overrides]  # the rows were chosen and recorded with race and confirmation
+    # the rows were chosen and recorded with race and confirmation, and without the default among the trials
+    typed += ["study.decision=confirmed", "warm_start=off", *overrides]
     config = compose(config_loader(), "tune", typed)
     return bare(define(config, typed)), *search_parts(resolve(config))
 
