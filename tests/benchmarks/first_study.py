@@ -12,7 +12,7 @@ import sys
 import time
 
 import tuner
-from tuner.results.findings import Estimate
+from tuner.results.findings import Estimate, estimate
 from tuner.results.insights.differences import difference_of, scores_of
 from tuner.results.records import TEST
 
@@ -30,24 +30,29 @@ def row(seed: int, overrides: tuple[str, ...]) -> tuple[str, bool, bool]:
     subprocess.run(typed, check=True, capture_output=True)
     seconds = time.perf_counter() - began
     result = tuner.load(name)
-    difference = result.verdict.difference
-    assert difference is not None
-    scores = scores_of(result.summary, TEST, result.summary.winner_label)
-    others = [difference_of(scores, scores_of(result.summary, TEST, label)) for label in result.summary.baselines]
+    verdict, summary = result.verdict, result.summary
+    difference = verdict.difference  # None: the winner is the default configuration itself
+    scores = scores_of(summary, TEST, summary.winner_label)
+    others = [difference_of(scores, scores_of(summary, TEST, label)) for label in summary.baselines]
+    ends = [_at_end(result, label) for label in (summary.winner_label, summary.default_label)]
+    cells = [verdict.winner, verdict.default, "none" if difference is None else difference.signed]
+    cells += [other.signed for other in others]
     return (
-        f"{seed:4d} {seconds:6.0f} s  {_words(difference):28} {' '.join(map(_words, others)):28}",
-        difference.is_above_zero,
+        f"| {' | '.join(map(str, [seed, *cells, *ends, f'{seconds:.0f} s']))} |",
+        difference is not None and difference.is_above_zero,
         not any(other.is_below_zero for other in others),
     )
 
 
-def _words(difference: Estimate) -> str:
-    return difference.signed
+def _at_end(result: tuner.StudyResult, label: str | None) -> Estimate:
+    """The return at the end of the test runs of a configuration."""
+    return estimate([float(row["final"]) for row in result.rows if (row["stage"], row["label"]) == (TEST, label)])
 
 
 def main(seeds: str = "10", *overrides: str) -> None:
     """Runs the studies and prints them."""
-    print("seed     time  winner minus default         winner minus published settings")
+    print("| seed | winner | default | winner minus default | minus published | end: winner | end: default | time |")
+    print("| --- " * 8 + "|")
     found = []
     for seed in range(int(seeds)):
         words, *holds = row(seed, overrides or STUDY)
