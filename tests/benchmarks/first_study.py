@@ -12,6 +12,7 @@ import sys
 import time
 
 import tuner
+from tuner.commands.study_result import StudyResult
 from tuner.results.findings import Estimate, estimate
 from tuner.results.insights.differences import difference_of, scores_of
 from tuner.results.records import TEST
@@ -44,7 +45,7 @@ def row(seed: int, overrides: tuple[str, ...]) -> tuple[str, bool, bool]:
     )
 
 
-def _at_end(result: tuner.StudyResult, label: str | None) -> Estimate:
+def _at_end(result: StudyResult, label: str | None) -> Estimate:
     """The return at the end of the test runs of a configuration."""
     return estimate([float(row["final"]) for row in result.rows if (row["stage"], row["label"]) == (TEST, label)])
 
