@@ -129,7 +129,7 @@ def test_what_is_taken_away_of_a_study_is_as_it_is_by_default(tuner: CommandLine
     settings, default = definition.settings, StudySettings()
     for name in ("num_trials", "over_seeds", "pruning"):
         assert getattr(settings, name) == getattr(default, name)
-    assert definition.warm_start == {}
+    assert list(definition.warm_start) == ["default"]
 
 
 MISTAKES = {

@@ -58,7 +58,7 @@ REFUSED = {
         ["pruner=hyperband", "pruner.min_resource=-1"],
         "pruner.min_resource=-1 must be at least 1",
     ),
-    "an unknown start": (["warm_start=zoo"], "warm_start=zoo must be off, default, an experiment or study:NAME"),
+    "an unknown start": (["warm_start=zoo"], "warm_start=zoo must be auto, off, default, an experiment or study:NAME"),
     "a baseline of another environment": (
         ["agent=dqn", "study.baselines=dqn_acrobot"],
         "study.baselines=dqn_acrobot is an experiment in Acrobot-v1, and the study is of CartPole-v1",
@@ -187,6 +187,42 @@ def test_a_search_can_start_with_the_default_configuration(tuner: CommandLine) -
     default = OmegaConf.create(to_json(preflight("tune")))
     assert len(first.params) > 3
     assert first.params == {path: OmegaConf.select(default, path) for path in first.params}
+
+
+STARTS = {
+    "nothing typed": ([], ["default"]),
+    "off": (["warm_start=off"], []),
+    "a grid": (["sampler=grid"], []),
+    "every value": (
+        [
+            *("sampler=brute_force", "~space.optimizer", "~space.policy", "~space.agent", "~space.buffer"),
+            "+space.buffer.batch_size={choices: [32, 128]}",
+        ],
+        [],
+    ),
+    "a population": (["study=pbt", "agent=ppo"], []),
+    "a default outside": (["space.agent.gamma.low=0.995"], []),
+    "a prior": (["+space.agent.gamma.prior=0.98"], ["prior"]),
+    "an experiment": (["warm_start=dqn_cartpole"], ["dqn_cartpole"]),
+}
+
+
+@pytest.mark.parametrize("case", STARTS)
+def test_a_search_begins_with_the_default_configuration_where_it_can(case: str) -> None:
+    typed, starts = STARTS[case]
+    overrides = [*([] if "agent=ppo" in typed else ["agent=dqn"]), *typed]
+    assert list(define(preflight("tune", overrides), overrides).warm_start) == starts
+
+
+def test_a_study_begun_without_the_default_goes_on_without_it(tuner: CommandLine) -> None:
+    tune(tuner, "agent=dqn", "warm_start=off")
+    tune(tuner, "agent=dqn", "study.num_trials=6")
+    with StudyStore(STORAGE) as store:
+        summary = summarise(store, "mine", tuner.folder / "studies" / "mine")
+    assert (len(summary.stage("screen")), summary.starts) == (6, {})
+    tune(tuner, "agent=dqn", "study.name=new")
+    with StudyStore(STORAGE) as store:
+        assert summarise(store, "new", tuner.folder / "studies" / "new").starts == {"trial 0": "default"}
 
 
 @pytest.mark.parametrize("name", sorted(SMALL_AGENTS))

@@ -7,7 +7,9 @@ import pytest
 from tests.tuner.entries import synthetic_curve
 from tests.tuner.studies import CONFIG, SPACE, FakeExecutor, definition, run_study
 from tuner.errors import UserError
+from tuner.results.findings import Finding
 from tuner.results.metric import Mixed
+from tuner.results.verdict import verdict
 from tuner.trial.messages import JsonDict
 
 
@@ -51,7 +53,7 @@ def test_the_default_configuration_can_be_tried_first(tmp_path: Path) -> None:
     first = summary.stage("screen")[0]
     assert first.params == {"agent.gamma": 0.99, "buffer.batch_size": 64, "optimizer.learning_rate": 0.1}
     assert len(summary.stage("screen")) == 6
-    assert any("trial 0 is default" in note for note in summary.notes)
+    assert any("started with the default configuration" in note for note in summary.notes)
 
 
 def test_a_default_outside_the_space_is_refused_as_a_start(tmp_path: Path) -> None:
@@ -60,3 +62,31 @@ def test_a_default_outside_the_space_is_refused_as_a_start(tmp_path: Path) -> No
     with pytest.raises(UserError, match=r"optimizer.learning_rate=0.1 cannot be a starting point"):
         run_study(tmp_path, executor, space=space, warm_start={"default": CONFIG})
     assert executor.started == []
+
+
+GOOD: JsonDict = {**CONFIG, "optimizer": {"learning_rate": 1e-3}}
+"""The best configuration that there is."""
+
+
+def test_a_default_that_stays_the_best_is_tested_once(tmp_path: Path) -> None:
+    known = {"default": GOOD}
+    summary = run_study(tmp_path, config=GOOD, warm_start=known, num_test_seeds=5)
+    assert (summary.winner_label, summary.default_label, len(summary.stage("test"))) == ("trial 0", "trial 0", 5)
+    found = verdict(summary)
+    assert found.finding is Finding.DEFAULT_AS_GOOD
+    assert found.sentence.startswith("The winner is the default configuration: test IQM ")
+    assert found.sentence.endswith(" on 5 test seeds. The search found nothing better.")
+    assert not any("tried first" in one for one in found.details)
+
+
+def test_a_default_that_is_beaten_later_is_compared_with_the_winner(tmp_path: Path) -> None:
+    config: JsonDict = {**CONFIG, "optimizer": {"learning_rate": 5e-3}}
+    told = {"config": config, "warm_start": {"default": config}, "num_candidates": 1}
+    first = run_study(tmp_path, num_trials=1, **told)
+    assert (first.winner_label, {run.label for run in first.stage("test")}) == ("trial 0", {"trial 0"})
+    later = run_study(tmp_path, num_trials=40, **told)
+    assert later.winner_label != "trial 0"
+    assert later.default_label == "default"
+    assert {run.label for run in later.stage("test")} == {"trial 0", "default", later.winner_label}
+    default = {run.seed: run.score for run in later.stage("test", "default")}
+    assert default == {run.seed: run.score for run in later.stage("test", "trial 0")}, "one configuration"
