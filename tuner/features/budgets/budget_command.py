@@ -14,8 +14,9 @@ from rich.text import Text
 from tuner.checking.features import typed_again
 from tuner.checking.hydra_messages import parse_overrides
 from tuner.commands import tune as one_study
-from tuner.commands.study_from_config import define, run_config_of
+from tuner.commands.study_from_config import define
 from tuner.commands.study_plan import make_plan
+from tuner.config.composition import run_config_of
 from tuner.errors import UserError
 from tuner.features.budgets.budget_page import budgets_csv, write_budgets_page
 from tuner.features.budgets.budget_points import BudgetPoint, advice, called, compared_budgets, point_of

@@ -25,7 +25,7 @@ class BudgetPoint:
         default: Of the default configuration on the same seeds; None: it has no score.
         seconds: Median duration of the configuration's test runs.
         command: That trains it.
-        where: Of several environments, in which one; empty: there is one.
+        where: The part of a run that the command trains; empty: runs have no parts.
         by_seed: Its scores by seed.
         before: Steps of the budget that `gain` compares with; 0: of the shortest one.
         gain: Score of this budget minus that of the best shorter one; None: it is the shortest.

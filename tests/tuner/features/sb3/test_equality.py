@@ -1,4 +1,4 @@
-"""A study of `agent=sb3` finds what a study of the same algorithm in a function of one's own finds."""
+"""A study of `agent=sb3` finds what a study of the same algorithm in a function written by hand finds."""
 
 import pytest
 
