@@ -1,4 +1,4 @@
-"""What `tuner dashboard artifacts=true` shows besides the studies."""
+"""The part of `tuner dashboard` that shows files of studies (`artifacts=true`)."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""What of a model of SBX is saved: the arrays of its networks and optimizers, and its random keys. It learns with JAX.
+"""The saved state of a model of SBX, which uses JAX: the arrays of its networks and optimizers, and its random keys.
 
 JAX is not imported for models of the other libraries.
 """
@@ -16,7 +16,7 @@ from tuner.trial.messages import JsonDict
 
 _KEYS: Final = ("key", "noise_key")
 _THREADS: Final = "NPROC"
-"""What JAX takes the size of its pool of threads from; `OMP_NUM_THREADS` is not read by it."""
+"""The environment variable for the number of threads of JAX, which does not read `OMP_NUM_THREADS`."""
 
 
 def import_sbx(package: str, device: str) -> Any:
@@ -68,7 +68,7 @@ def are_finite(model: Any) -> bool:
 
 
 def _learned(model: Any) -> Iterator[tuple[Any, str, Any]]:
-    """Who holds it, its name and its value, of each state of a network and each random key."""
+    """Yields owner, name and value of each state of a network and each random key."""
     state = import_module("flax.training.train_state").TrainState
     for whose, owner in (("model", model), ("policy", model.policy)):
         for name, value in sorted(vars(owner).items()):

@@ -13,7 +13,7 @@ _SECRET: Final = re.compile(r"(?i)\w*(password|passwd|passphrase|secret|token|ap
 
 
 def private_settings(config: Mapping[str, Any]) -> list[str]:
-    """What is to be looked at before a configuration is given away, as it is typed; secrets without their values."""
+    """Returns the settings to look at before a configuration is given away; secrets without their values."""
     found = []
     for path, value in _leaves(config, ""):
         if _SECRET.fullmatch(path.rpartition(".")[2]) or hidden(value) != value:

@@ -19,7 +19,7 @@ from tuner.study.optuna_internals import artifacts_of
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What the dashboard's server would have been started with."""
+    """The arguments of each start of the dashboard's server, which is not started."""
     calls: list[dict[str, Any]] = []
     monkeypatch.setattr(
         "optuna_dashboard.run_server", lambda storage, **given: calls.append({"storage": storage, **given})

@@ -406,7 +406,10 @@ def test_constraints_from_python() -> None:
         (["study.constraints=[secnds<600]"], "did you mean seconds?"),
         (["study.constraints=[seconds<0]"], "cannot hold"),
         (["study.constraints=[seconds<9]", "study=pbt"], "has no meaning with a search by"),
-        (["study.constraints=[seconds<9]", "study.decision=model"], "type study.decision=confirmed, and another study.name"),
+        (
+            ["study.constraints=[seconds<9]", "study.decision=model"],
+            "type study.decision=confirmed, and another study.name",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(tuner: CommandLine, arguments: list[str], why: str) -> None:
