@@ -67,6 +67,7 @@ HOMES = {
         "tuner/features/*/study.py",
         "tuner/features/*/front_judge.py",
         "tuner/features/population/",
+        "tuner/features/artifacts/study_files.py",
         "tuner/sweeper/custom_search_space.py",
         "tuner/sweeper/sweep_plan.py",
         "tuner/features/imports/foreign_",
@@ -95,6 +96,7 @@ HOMES = {
         *("tuner/features/environments/joint_study.py", "tuner/features/benchmark/bench.py"),
         *("tuner/features/benchmark/two_settings.py", "tuner/features/imports/import_command.py"),
         *("tuner/features/budgets/", "tuner/features/sharing/push.py", "tuner/features/sharing/pull.py"),
+        "tuner/features/artifacts/winner_artifacts.py",
     ),
     "onnx": ("note_rl/learners/",),
     "onnxruntime": ("note_rl/learners/onnx_files.py",),
@@ -111,7 +113,7 @@ HOMES = {
         "note_rl/agents/shared/torch/",
         "tuner/features/sb3/",
     ),
-    **dict.fromkeys(("stable_baselines3", "sb3_contrib"), ("tuner/features/sb3/",)),
+    **dict.fromkeys(("stable_baselines3", "sb3_contrib", "sbx", "jax", "flax"), ("tuner/features/sb3/",)),
     **dict.fromkeys(
         ("tensorflow", "keras"),
         (

@@ -222,6 +222,7 @@ class DashboardValues(Section):
     host: str = setting(kind=Named("a name or an address"))
     port: int = setting(kind=Count(1, 65535))
     folder: str
+    artifacts: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from tuner.commands.features import InCommands
 from tuner.commands.report import require_studies
 from tuner.errors import UserError
+from tuner.features import parts
 from tuner.study import StudyStore, fill_in_missing
 from tuner.study.storage.open_storage import check_url, open_storage
 from tuner.support.console import PlainConsole
@@ -29,13 +31,14 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     require_studies(url)
     with StudyStore(url) as store:
         fill_in_missing(store, Path(config.folder))
+        files = next(filter(None, (part.files(config, store) for part in parts(InCommands))), None)
     storage = open_storage(url)
     from optuna_dashboard import run_server
 
     address = f"http://{config.host}:{config.port}"
     PlainConsole().print(f"studies of {shown(url)} on [bold]{address}[/bold] (Ctrl-C ends it)", soft_wrap=True)
     try:
-        run_server(storage, host=str(config.host), port=int(config.port))
+        run_server(storage, host=str(config.host), port=int(config.port), artifact_store=files)
     except OSError as error:
         raise UserError(f"{address} cannot be served: {error.strerror}; choose another with port=...") from error
     return 0

@@ -69,7 +69,7 @@ def no_run_or_study(word: str) -> UserError:
     """
     beside = {str(path.parent) for path in Path(word).parent.glob(f"*/{CONFIG_FILE}")}
     usual = [str(path.parent) for path in Path("runs").glob(f"*/{CONFIG_FILE}")]
-    studies = [path.name for path in Path("studies").glob("*") if path.is_dir()]
+    studies = [path.name for path in Path("studies").glob("*") if study_at(str(path)) is not None]
     called = {Path(one).name: one for one in (*studies, *usual, *beside)}
     meant = nearest(word, beside) or [called[name] for name in nearest(Path(word).name, called)]
     return UserError(f"{word} is not the folder of a run, nor a study{one_of(meant)}")

@@ -11,7 +11,7 @@ _FOR_OTHERS = ("agent.command", "agent.pattern", "agent.resume_flag")
 _COUNTS = ("training.total_steps", "study.max_env_steps")
 UNITS = {"M": 1_000_000, "k": 1_000}
 """Units of a number of steps."""
-_SHORT = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)([kM])(?![\w.])")
+_SHORT = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?|\.\d+)([kKM])(?![\w.])")
 _PLAIN = re.compile(r"[A-Za-z][\w-]*(\.[A-Za-z][\w-]*)*", re.ASCII)
 
 
@@ -43,12 +43,15 @@ def quoted_texts(overrides: Sequence[str]) -> list[str]:
 
 def in_full(text: str) -> str:
     """A text with numbers such as 30k and 1.5M in full: 30000, 1500000."""
-    return _SHORT.sub(lambda found: f"{float(found[1]) * UNITS[found[2]]:.15g}", text)
+    return _SHORT.sub(lambda found: f"{float(found[1]) * UNITS[found[2].replace('K', 'k')]:.15g}", text)
 
 
 def _counted(override: str) -> str:
     key, _, value = override.partition("=")
-    return f"{key}={in_full(value)}" if key.lstrip("+") in _COUNTS else override
+    if key.lstrip("+") not in _COUNTS:
+        return override
+    inner = value[1:-1] if value[:1] in ("'", '"') and value[-1:] == value[:1] else ""
+    return f"{key}={in_full(inner if _SHORT.fullmatch(inner) else value)}"
 
 
 def _quoted(override: str) -> str:

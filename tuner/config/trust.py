@@ -47,6 +47,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
         *("RescaleAction", "RescaleObservation", "ResizeObservation", "StickyAction", "TimeAwareObservation"),
     ),
     "tuner.features.sb3.sb3_trainer": ("Sb3",),
+    "tuner.features.sb3.sbx_trainer": ("Sbx",),
     "tuner.runs.drift_simulator": ("Drifting",),
     "tuner.runs.progress_bar": ("BarProgress", "LineProgress", "QuietProgress", "bar_or_lines"),
     "tuner.simulator": ("Synthetic",),

@@ -23,6 +23,7 @@ FEATURES: Final = (
     "sb3",
     "imports",
     "sharing",
+    "artifacts",
 )
 """A line for each, in the order in which they are shown."""
 

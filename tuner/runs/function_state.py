@@ -28,7 +28,8 @@ from tuner.trial.folder import METRICS_FILE, STATE_FOLDER
 from tuner.trial.messages import JsonDict
 from tuner.trial.reporter import Reporter
 
-_HEAD, _FILES, _ARRAYS = "checkpoint.json", "files", "state.safetensors"
+HEAD_FILE, ARRAYS_FILE = "checkpoint.json", "state.safetensors"
+_FILES = "files"
 _NUMBERED = re.compile(r"\d{6,12}")
 _ASIDE = re.compile(r"\..+\.(?P<pid>\d{1,10})-\w+\.aside")
 _MOST_BYTES_OF_A_NUMBER = 8
@@ -218,7 +219,7 @@ class FunctionState:
         arrays: dict[str, Array] = {}
         tree = _encoded(state, "", arrays)
         with self._next({"kind": "arrays", "pending": pending}) as folder:
-            write_checkpoint(folder / _ARRAYS, arrays, {"state": tree})
+            write_checkpoint(folder / ARRAYS_FILE, arrays, {"state": tree})
 
     @contextmanager
     def _next(self, about: JsonDict) -> Iterator[Path]:
@@ -230,7 +231,7 @@ class FunctionState:
                 aside.mkdir()
                 yield aside
                 sizes = {path.relative_to(aside).as_posix(): _on_disk(path) for path in _files_in(aside)}
-                head = aside / _HEAD
+                head = aside / HEAD_FILE
                 head.write_text(json.dumps(marked({**about, "files": sizes})), encoding="utf-8")
                 _on_disk(head)
         except OSError as error:
@@ -278,28 +279,28 @@ class SavedState:
         """
         if self._kind == "folder":
             return self._path / _FILES
-        arrays, head = read_checkpoint(self._path / _ARRAYS)
+        arrays, head = read_checkpoint(self._path / ARRAYS_FILE)
         try:
             return _decoded(head["state"], arrays)
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise UserError(f"{self._path / _ARRAYS} is damaged: {error!r}") from error
+            raise UserError(f"{self._path / ARRAYS_FILE} is damaged: {error!r}") from error
 
 
 def _head_of(path: Path) -> JsonDict | str:
     """The head of a checkpoint; of an incomplete one, the reason."""
     try:
-        head = parse_json((path / _HEAD).read_bytes())
+        head = parse_json((path / HEAD_FILE).read_bytes())
         sizes, kind, pending = head["files"], head["kind"], head["pending"]
         changed = next((name for name, size in sizes.items() if _size(path / name) != size), None)
         whole = kind in ("folder", "arrays") and (pending is None or {"step", "value", "metrics"} <= pending.keys())
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return f"{path / _HEAD} cannot be read ({one_line(str(error), MAX_NAME)})"
+        return f"{path / HEAD_FILE} cannot be read ({one_line(str(error), MAX_NAME)})"
     if changed is not None:
         return (
             f"{path / changed} was changed or removed after it was saved (copy what tuner.resume() returns before you "
             "change it)"
         )
-    if not whole or not (path / (_FILES if kind == "folder" else _ARRAYS)).exists():
+    if not whole or not (path / (_FILES if kind == "folder" else ARRAYS_FILE)).exists():
         return f"{path} is not complete"
     return dict(head)
 

@@ -4,11 +4,13 @@ Each function says what it needs and why Optuna offers no public way. `tests/tun
 one test for each name, which says what breaks without it.
 """
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 import optuna
+from optuna.artifacts._upload import ARTIFACTS_ATTR_PREFIX
 from optuna.distributions import BaseDistribution
 from optuna.pruners import HyperbandPruner
 from optuna.samplers import BaseSampler, BruteForceSampler, CmaEsSampler, GridSampler
@@ -47,6 +49,16 @@ def ask_anew(study: optuna.Study) -> optuna.Trial:
     """
     study._thread_local.cached_all_trials = None
     return optuna.Trial(study, study._storage.create_new_trial(study._study_id))
+
+
+def artifacts_of(study: optuna.Study) -> dict[str, str]:
+    """The artifacts that are noted with a study: the name of each file and its number.
+
+    `optuna.artifacts.get_all_artifact_meta` fails at one that somebody has removed in the dashboard, which leaves null.
+    """
+    attributes = study._storage.get_study_system_attrs(study._study_id)
+    found = [json.loads(text) for key, text in attributes.items() if key.startswith(ARTIFACTS_ATTR_PREFIX)]
+    return {str(one["filename"]): str(one["artifact_id"]) for one in found if isinstance(one, dict)}
 
 
 def suggest(trial: optuna.Trial) -> Callable[[str, BaseDistribution], Any]:

@@ -12,6 +12,7 @@ import yaml
 from tests.tuner.command_line import SMALL, SMALL_AGENTS
 from tuner.config.composition import compose, conf_folder, config_loader
 from tuner.errors import UserError
+from tuner.features.sb3.sb3_algorithms import SBX, file_of
 from tuner.runs.config_checks import check_config, resolve
 
 CONF = conf_folder()
@@ -119,6 +120,7 @@ def composed(primary: str, *overrides: str) -> dict[str, object]:
 def test_every_file_is_of_a_known_kind() -> None:
     known = {*(f"{name}.yaml" for name in (*PRIMARY, "base")), *(f"{choice}.yaml" for choice in CHOICES)}
     known |= {path.relative_to(CONF).as_posix() for path in (CONF / "hydra").rglob("*.yaml")}
+    known |= {f"{group}/{file_of(name, 'sbx')}.yaml" for name in SBX for group in ("agent", "space")}
     assert {path.relative_to(CONF).as_posix() for path in CONF.rglob("*.yaml")} == known
 
 

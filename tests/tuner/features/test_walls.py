@@ -23,6 +23,7 @@ WORDS = {
     "benchmark": r"features\.benchmark|\"benchmark\"|\bbench\.yaml",
     "budgets": r"study\.budgets|features\.budgets|\"budgets\"|\bbudgets: |budgetpoint",
     "sharing": r"features\.sharing|\"sharing\"|tuner (push|pull)\b",
+    "artifacts": r"features\.artifacts|\"artifacts\"|\bartifacts: bool|winner_artifacts|study_files",
     "imports": r"features\.imports|\"imports\"|tuner import|\"import\", \"study\"|baselines=zoo",
     "sb3": r"features\.sb3|agent=sb3|\"sb3\",\n|import (stable_baselines3|sb3_contrib)",
 }
@@ -70,6 +71,10 @@ NAMED_IN = {
         "tuner/checking/section_types.py": "the same, where its name cannot be one of ours",
     },
     "sharing": {LIST: "the list of features"},
+    "artifacts": {
+        LIST: "the list of features",
+        "tuner/checking/section_types.py": "a key of the command dashboard is a field of its class",
+    },
     "sb3": {
         LIST: "the list of features",
         "tuner/runs/functions.py": "it is built when it is checked, as it imports nothing of the user's",
@@ -123,6 +128,7 @@ def test_few_files_outside_its_package_name_a_feature(feature: str) -> None:
         ("budgets", "if config.study.budgets is not None:"),
         ("sb3", "import stable_baselines3"),
         ("sharing", "from tuner.features.sharing.agent_archive import pack"),
+        ("artifacts", "artifacts: bool = False"),
         ("imports", "raise UserError('type tuner import study')"),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import optuna
 import pytest
+from optuna.artifacts import FileSystemArtifactStore, upload_artifact
 from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.pruners import HyperbandPruner
 from optuna.samplers import CmaEsSampler, GridSampler, RandomSampler
@@ -35,6 +36,15 @@ def test_trial_id(study: optuna.Study) -> None:
     trial = internals.handle_of(study, study.get_trials(deepcopy=False)[1])
     trial.set_user_attr("b", 2)
     assert (trial.number, study.trials[1].user_attrs) == (1, {"a": 1, "b": 2})
+
+
+def test_artifacts_of_a_study(study: optuna.Study, tmp_path: Path) -> None:
+    """ARTIFACTS_ATTR_PREFIX: without it, files of a study are noted again each time that they are looked for."""
+    (tmp_path / "page.html").write_text("a page")
+    store = FileSystemArtifactStore(tmp_path)
+    number = upload_artifact(artifact_store=store, file_path=str(tmp_path / "page.html"), study_or_trial=study)
+    study._storage.set_study_system_attr(study._study_id, "artifacts:removed-in-the-dashboard", "null")
+    assert internals.artifacts_of(study) == {"page.html": number}
 
 
 def test_cached_trials(study: optuna.Study) -> None:

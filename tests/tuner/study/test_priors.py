@@ -131,6 +131,38 @@ def test_a_wrong_prior_is_left_behind(end: TrialState) -> None:
     assert np.std(drawn) == pytest.approx(4 / math.sqrt(12), rel=0.15)
 
 
+@pytest.mark.parametrize("free", [False, True])
+def test_a_draw_near_it_is_no_earlier_trial_once_more(free: bool) -> None:
+    """Of three choices; one more is searched only with a choice that is not expected."""
+    tree: dict[str, Any] = {"agent": {"kind": TREE["agent"]["kind"]}}
+    if free:
+        tree["agent"]["size"] = {**TREE["agent"]["size"], "when": {"agent.kind": ["a"]}}
+    space = Space.from_config(tree, CONFIG)
+    seconds = []
+    for seed in range(30):
+        study = optuna.create_study(sampler=make_sampler(RandomSampler, seed, 0, space), direction="maximize")
+        study.enqueue_trial({"agent.kind": "b"})
+        for _ in range(10):
+            trial = study.ask()
+            space.draw(lambda name, one, trial=trial: trial._suggest(name, one))  # type: ignore[misc]
+            study.tell(trial, 0.0)
+        seconds.append(study.trials[2].params["agent.kind"])
+    assert "b" not in seconds
+    assert {"a", "c"} == {*seconds}
+
+
+def test_null_may_be_the_choice_that_is_expected() -> None:
+    config = {"agent": {"target_kl": 0.1}}
+    (found,) = Space.from_config({"agent": {"target_kl": {"choices": [None, 0.1], "prior": None}}}, config).parameters
+    assert (found.has_prior, found.prior) == (True, None)
+    assert found.describe()["prior"] is None
+    space = Space((found,))
+    assert space.with_priors(config) == {"agent": {"target_kl": None}}
+    assert make_sampler(RandomSampler, 0, 0, space)._expected == {"agent.target_kl": None}
+    (found,) = Space.from_config({"agent": {"target_kl": {"choices": [0.2, 0.1], "prior": None}}}, config).parameters
+    assert not found.has_prior
+
+
 def test_without_priors_nothing_is_drawn_otherwise() -> None:
     plain = Space.from_config({"agent": {"rate": {**TREE["agent"]["rate"], "prior": None}}}, CONFIG)
     drawn = []

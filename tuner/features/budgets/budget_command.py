@@ -16,14 +16,17 @@ from tuner.checking.hydra_messages import parse_overrides
 from tuner.commands import tune as one_study
 from tuner.commands.study_from_config import define
 from tuner.commands.study_plan import make_plan
+from tuner.config.composition import run_config_of
 from tuner.errors import UserError
 from tuner.features.budgets.budget_page import budgets_csv, write_budgets_page
 from tuner.features.budgets.budget_points import BudgetPoint, advice, called, compared_budgets, point_of
 from tuner.features.budgets.budget_studies import BudgetStudies
 from tuner.features.budgets.budget_table import BudgetTable
 from tuner.results.csv_text import csv_text
+from tuner.results.number_format import join_words
 from tuner.runs.config_checks import resolve
-from tuner.study import STOPPED, StudyStore, how_it_stopped
+from tuner.runs.functions import function_name, is_function
+from tuner.study import STOPPED, StudyError, StudyStore, how_it_stopped
 from tuner.study.storage.open_storage import IN_MEMORY, check_url, has_studies
 from tuner.study.storage.store import DEFINITION
 from tuner.support.console import PlainConsole
@@ -31,6 +34,7 @@ from tuner.support.help_columns import width_of
 from tuner.support.interrupts import EXIT_INTERRUPTED
 from tuner.support.passwords import command_line
 from tuner.support.text_files import atomic_write
+from tuner.trial.messages import JsonDict
 
 CSV_FILE: Final = "budgets.csv"
 
@@ -44,9 +48,22 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     if swept is not None:
         raise UserError(f"study.budgets makes several studies already: type a command for each value of {swept}")
     studies = BudgetStudies.of(config, overrides, config_dir)
+    made = []
     for place in range(len(studies.steps)):
         typed = studies.typed(place, from_earlier=_began_with_earlier(studies, place, url) is True)
-        one_study.check(studies.composed(typed), folder, typed, config_dir)
+        made.append(studies.composed(typed))
+        one_study.check(made[-1], folder, typed, config_dir)
+    _refuse_equal_runs([run_config_of(resolve(one)) for one in made])
+
+
+def _refuse_equal_runs(configs: Sequence[JsonDict]) -> None:
+    """Refuses a function that does not get the number of steps: its runs would be the same with each budget."""
+    first, *others = configs
+    if others and is_function(first) and all(one["agent"] == first["agent"] for one in others):
+        raise UserError(
+            f"study.budgets changes training.total_steps, and {function_name(first)} gets no argument that follows it: "
+            "all runs would be the same. Give it one, such as '+agent.steps=${training.total_steps}'"
+        )
 
 
 def plan(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> int:
@@ -67,8 +84,10 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     studies = BudgetStudies.of(config, overrides, config_dir)
     again = command_line(["tuner", "tune", *_options(config_dir), *typed_again(overrides)])
     points: list[BudgetPoint] = []
+    failed: dict[int, StudyError] = {}
     for place, steps in enumerate(studies.steps):
-        from_earlier = _began_with_earlier(studies, place, str(config.storage.url)) is not False
+        began = _began_with_earlier(studies, place, str(config.storage.url))
+        from_earlier = place - 1 not in failed if began is None else began
         typed = studies.typed(place, from_earlier=from_earlier)
         console.print(f"{steps:,} steps, study {studies.name_of(place)}", style="bold", highlight=False)
         try:
@@ -76,11 +95,18 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         except STOPPED as stop:
             console.print(f"{how_it_stopped(stop)}:\n  [bold]{escape(again)}[/bold]", highlight=False, soft_wrap=True)
             return EXIT_INTERRUPTED
+        except StudyError as error:
+            failed[place] = error
+            console.print(escape(f"no result: {error}"), style="yellow", highlight=False, soft_wrap=True)
+            continue
         one_study.page_of(result)
         console.print(escape(result.verdict.sentence), highlight=False)
         if (point := point_of(steps, result.summary)) is not None:
             points.append(point)
     _show(compared_budgets(points), studies, again, console)
+    if failed:
+        without = join_words(f"{studies.steps[place]:,} steps" for place in failed)
+        raise UserError(f"{without}: no result, as said above. The same command tries again:\n  {again}")
     return 0
 
 
@@ -110,8 +136,9 @@ def _show(points: Sequence[BudgetPoint], studies: BudgetStudies, command: str, c
     console.print(escape(advice(points)), highlight=False, soft_wrap=True)
     for point in points:
         if point.pays:
+            what = f"{called(point)} with {point.steps:,} steps{f', in {point.where}' if point.where else ''}"
             console.print(
-                f"train {escape(called(point))} with {point.steps:,} steps:\n  [bold]{escape(point.command)}[/bold]",
+                f"train {escape(what)}:\n  [bold]{escape(point.command)}[/bold]",
                 highlight=False,
                 soft_wrap=True,
             )

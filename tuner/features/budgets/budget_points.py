@@ -25,6 +25,7 @@ class BudgetPoint:
         default: Of the default configuration on the same seeds; None: it has no score.
         seconds: Median duration of the configuration's test runs.
         command: That trains it.
+        where: The part of a run that the command trains; empty: runs have no parts.
         by_seed: Its scores by seed.
         before: Steps of the budget that `gain` compares with; 0: of the shortest one.
         gain: Score of this budget minus that of the best shorter one; None: it is the shortest.
@@ -41,6 +42,7 @@ class BudgetPoint:
     by_seed: dict[int, float]
     before: int = 0
     gain: Estimate | None = None
+    where: str = ""
 
     @property
     def pays(self) -> bool:
@@ -68,6 +70,7 @@ def point_of(steps: int, summary: StudySummary) -> BudgetPoint | None:
         median(run.seconds for run in summary.stage(TEST, label)),
         summary.default_command if keeps else summary.retrain_command,
         by_seed,
+        where=summary.part_names[0] if summary.part_names else "",
     )
 
 

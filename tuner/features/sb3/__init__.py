@@ -2,5 +2,6 @@
 
 `sb3_algorithms.py` knows the algorithms without importing them, `sb3_trainer.py` is what a run does,
 `sb3_grid.py` evaluates and saves while a model learns, `sb3_state.py` is what of a model is saved, and
-`sb3_internals.py` holds the private names of these libraries.
+`sb3_internals.py` holds the private names of these libraries. `sbx_trainer.py` and `sbx_state.py` are what differs for
+SBX, whose networks are in JAX (`agent.library=sbx`).
 """

@@ -5,17 +5,17 @@ from typing import Final
 
 from tuner.checking.features import InChecking
 from tuner.errors import UserError
-from tuner.features.sb3.sb3_algorithms import KNOWN, file_of
-from tuner.support.names import did_you_mean
+from tuner.features.sb3.sb3_algorithms import LIBRARIES, algorithm_in, file_of, spelled
 
 _AGENT: Final = "agent="
 _SHORT: Final = "agent=sb3"
 _ALGORITHM: Final = "agent.algorithm="
+_LIBRARY: Final = "agent.library="
 _COMPARED: Final = "settings="
 
 
 def _file_of_algorithm(overrides: Sequence[str]) -> Sequence[str]:
-    """The overrides, with the file of the algorithm in place of its name.
+    """The overrides, with the file of the algorithm in place of its name and its library.
 
     Beside settings that are compared the name stays behind the file: one of them may be another algorithm.
 
@@ -24,23 +24,28 @@ def _file_of_algorithm(overrides: Sequence[str]) -> Sequence[str]:
     """
     words = _of_the_last_agent(overrides)
     chosen = next((word for word in reversed(words) if word.startswith(_AGENT)), "")
-    named = [word.removeprefix(_ALGORITHM) for word in words if word.startswith(_ALGORITHM)]
-    of_file = chosen.startswith(f"{_SHORT}_") and bool(named)
-    if of_file and not any(_is_of(chosen, name) for name in named):
-        raise UserError(f"{chosen} and {_ALGORITHM}{named[-1]} are two algorithms: leave one of them out")
-    if chosen != _SHORT and not (of_file and not _is_of(chosen, named[-1])):
+    named, libraries = _typed(words, _ALGORITHM), _typed(words, _LIBRARY)
+    of_file = algorithm_in(chosen.removeprefix(_AGENT))
+    if of_file is None and chosen != _SHORT:
         return words
-    spelled = {one.lower(): one for one in KNOWN}
-    names = (named[-1] if named else "PPO").split(",")
-    for name in names:
-        if name.lower() not in spelled:
-            raise UserError(f"{_ALGORITHM}{name}: there is no such algorithm{did_you_mean(name, KNOWN)}")
+    if of_file is not None and named and not any(_is_of(chosen, name) for name in named):
+        raise UserError(f"{chosen} and {_ALGORITHM}{named[-1]} are two algorithms: leave one of them out")
+    name, library = of_file or ("PPO", "sb3")
+    name, library = named[-1] if named else name, libraries[-1] if libraries else library
+    wanted = [(spelled(one, place), place) for place in library.split(",") for one in name.split(",")]
+    rest = [word for word in words if not word.startswith(_LIBRARY)]
+    if [of_file] == wanted:
+        return rest
     compared = any(word.startswith(_COMPARED) for word in words)
-    files = [f"{_AGENT}{','.join(map(file_of, names))}"]
-    files += [f"{_ALGORITHM}{spelled[name.lower()]}" for name in names if compared and len(names) == 1]
-    rest = [word for word in words if not word.startswith(_ALGORITHM)]
+    files = [f"{_AGENT}{','.join(file_of(*one) for one in wanted)}"]
+    files += [f"{_ALGORITHM}{one}" for one, _ in wanted if compared and len(wanted) == 1]
+    rest = [word for word in rest if not word.startswith(_ALGORITHM)]
     at = rest.index(chosen)
     return [*rest[:at], *files, *rest[at + 1 :]]
+
+
+def _typed(words: Sequence[str], key: str) -> list[str]:
+    return [word.removeprefix(key) for word in words if word.startswith(key)]
 
 
 def _of_the_last_agent(overrides: Sequence[str]) -> list[str]:
@@ -48,24 +53,24 @@ def _of_the_last_agent(overrides: Sequence[str]) -> list[str]:
     words = list(overrides)
     agents = [number for number, word in enumerate(words) if word.startswith(_AGENT)]
     for number in reversed(agents[:-1]):
-        if words[number].startswith(_SHORT):
+        if words[number].startswith(_SHORT) or algorithm_in(words[number].removeprefix(_AGENT)) is not None:
             is_named = words[number + 1].startswith(_ALGORITHM) and _is_of(words[number], words[number + 1])
             del words[number : number + 1 + is_named]
     return words
 
 
 def _is_of(file: str, name: str) -> bool:
-    return file == f"{_AGENT}{file_of(name.removeprefix(_ALGORITHM))}"
+    algorithm = name.removeprefix(_ALGORITHM).lower()
+    return any(file == f"{_AGENT}{file_of(algorithm, library)}" for library in LIBRARIES)
 
 
 def _typed_of_class(trainer: object) -> Sequence[str]:
     """Overrides for a class of these libraries; empty: it is none."""
     package = str(getattr(trainer, "__module__", "")).partition(".")[0]
-    if package not in ("stable_baselines3", "sb3_contrib"):
+    library = {"stable_baselines3": "sb3", "sb3_contrib": "sb3", "sbx": "sbx"}.get(package)
+    if library is None or not isinstance(trainer, type) or trainer.__name__ not in LIBRARIES[library]:
         return []
-    if not isinstance(trainer, type) or trainer.__name__ not in KNOWN:
-        return []
-    return [f"agent={file_of(trainer.__name__)}"]
+    return [f"agent={file_of(trainer.__name__, library)}"]
 
 
 PART = InChecking(named=_file_of_algorithm, trainer=_typed_of_class)

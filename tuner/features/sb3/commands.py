@@ -9,15 +9,22 @@ from tuner.commands.features import InCommands
 if TYPE_CHECKING:
     from tuner.runs.trained_agents import TrainedPolicy
 
-_TARGET: Final = "tuner.features.sb3.sb3_trainer.Sb3"
+_TARGETS: Final = ("tuner.features.sb3.sb3_trainer.Sb3", "tuner.features.sb3.sbx_trainer.Sbx")
 
 
 def _policy(config: Mapping[str, Any]) -> "Callable[[Mapping[str, Any], Path], TrainedPolicy] | None":
-    if (config.get("agent") or {}).get("_target_") != _TARGET:
+    if (config.get("agent") or {}).get("_target_") not in _TARGETS:
         return None
     from tuner.features.sb3.sb3_player import load
 
     return load
 
 
-PART = InCommands(policy=_policy)
+def _for_play(config: Mapping[str, Any], state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """All but what was collected in training, which is most of it."""
+    if (config.get("agent") or {}).get("_target_") not in _TARGETS:
+        return {}
+    return {key: value for key, value in state.items() if key not in ("replay", "rollout")}
+
+
+PART = InCommands(policy=_policy, for_play=_for_play)

@@ -12,6 +12,9 @@ from tuner.support.names import did_you_mean
 SB3: Final = ("PPO", "A2C", "DQN", "DDPG", "SAC", "TD3")
 CONTRIB: Final = ("RecurrentPPO", "QRDQN", "TQC", "CrossQ", "TRPO", "ARS", "MaskablePPO")
 KNOWN: Final = (*SB3, *CONTRIB)
+SBX: Final = ("PPO", "DQN", "DDPG", "SAC", "TD3", "TQC", "CrossQ")
+LIBRARIES: Final[Mapping[str, tuple[str, ...]]] = {"sb3": KNOWN, "sbx": SBX}
+"""The algorithms of a library by its name, as typed: `agent.library=sbx`. sb3-contrib belongs to the first."""
 ACTIVATIONS: Final = ("ReLU", "Tanh", "ELU", "LeakyReLU", "GELU", "SiLU")
 
 _DISCRETE_ONLY: Final = ("DQN", "QRDQN")
@@ -90,23 +93,59 @@ class Algorithm:
             )
 
 
-def find(name: str) -> Algorithm:
+def spelled(name: str, library: str = "sb3") -> str:
+    """The name of an algorithm as its class has it, given in letters of any size.
+
+    Raises:
+        UserError: The library has no such algorithm, or there is no such library.
+    """
+    if library not in LIBRARIES:
+        raise UserError(f"agent.library={library} must be {' or '.join(LIBRARIES)}")
+    found = next((one for one in LIBRARIES[library] if one.lower() == name.lower()), None)
+    if found is not None:
+        return found
+    if library == "sb3" or name.lower() not in map(str.lower, KNOWN):
+        known = LIBRARIES[library]
+        raise UserError(f"agent.algorithm={name}: there is no such algorithm{did_you_mean(name, known)}")
+    raise UserError(
+        f"agent.algorithm={name} agent.library={library}: this library has {', '.join(LIBRARIES[library])} only; "
+        "leave agent.library out"
+    )
+
+
+def find(name: str, library: str = "sb3") -> Algorithm:
     """An algorithm by its name.
+
+    Args:
+        name: Of the class.
+        library: See `LIBRARIES`.
 
     Raises:
         UserError: There is none, or its package is not installed.
     """
-    if name not in KNOWN:
-        raise UserError(f"agent.algorithm={name}: there is no such algorithm{did_you_mean(name, KNOWN)}")
-    package = "stable_baselines3" if name in SB3 else "sb3_contrib"
+    if spelled(name, library) != name:
+        raise UserError(f"agent.algorithm={name}: there is no such algorithm{did_you_mean(name, LIBRARIES[library])}")
+    package = "sbx" if library == "sbx" else "stable_baselines3" if name in SB3 else "sb3_contrib"
     if find_spec(package) is None:
-        raise UserError(f"agent.algorithm={name} needs {package}, which is not installed: pip install 'note-rl[sb3]'")
+        typed = f"agent.algorithm={name}{' agent.library=sbx' if library == 'sbx' else ''}"
+        needed = "pip install 'note-rl[sb3]'" if library == "sb3" else "pip install sbx-rl"
+        raise UserError(f"{typed} needs {package}, which is not installed: {needed}")
     signature = signature_of(f"{package}.{name}")
     found = {} if signature is None else signature.parameters
     parameters = {key: one for key, one in found.items() if key not in _OURS}
     return Algorithm(name, package, parameters, "action_noise" in found, "replay_buffer_class" in found)
 
 
-def file_of(name: str) -> str:
+def file_of(name: str, library: str = "sb3") -> str:
     """The name of the files of an algorithm, which have its settings and what is searched of them."""
-    return f"sb3_{name.lower()}"
+    return f"{library}{_BETWEEN[library]}{name.lower()}"
+
+
+def algorithm_in(file: str) -> tuple[str, str] | None:
+    """The algorithm that a file is of, and its library; None: it is of none."""
+    return next(
+        ((one, name) for name, several in LIBRARIES.items() for one in several if file_of(one, name) == file), None
+    )
+
+
+_BETWEEN: Final[Mapping[str, str]] = {"sb3": "_", "sbx": "/"}

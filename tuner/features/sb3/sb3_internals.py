@@ -2,6 +2,8 @@
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, cast
 
@@ -16,14 +18,24 @@ def import_quickly(package: str) -> Any:
     Its logger imports TensorBoard's writer where it is installed, and that imports TensorFlow: three seconds in every
     trial, for files that nobody asked for. Without the writer it goes on.
     """
-    before = sys.modules.get(_WRITER)
-    if before is None:
-        cast(dict[str, Any], sys.modules)[_WRITER] = None  # an import of it is an ImportError
-    try:
+    with without(*(() if _WRITER in sys.modules else (_WRITER,))):
         return import_module(package)
+
+
+@contextmanager
+def without(*names: str) -> Iterator[None]:
+    """Within the block, modules are as if they were not installed."""
+    modules = cast(dict[str, Any], sys.modules)
+    before = {name: modules.get(name) for name in names}
+    modules.update(dict.fromkeys(names))  # an import of it is an ImportError
+    try:
+        yield
     finally:
-        if before is None:
-            sys.modules.pop(_WRITER, None)
+        for name, module in before.items():
+            if module is None:
+                modules.pop(name, None)
+            else:
+                modules[name] = module
 
 
 VARIABLES = ("log_ent_coef", "ent_coef_tensor")
@@ -42,7 +54,7 @@ _BEGUN = "_last_episode_starts"
 """Names on which schedules, hindsight and rollouts depend, and which there is no public way to."""
 
 COUNTERS = (
-    *("num_timesteps", "_n_updates", "_episode_num", "_n_calls", "exploration_rate"),
+    *("num_timesteps", "_n_updates", "_episode_num", "_n_calls", "exploration_rate", "reset_idx"),
     _PROGRESS,
 )
 """Counters of a model: most have no public name, and without them schedules begin anew.

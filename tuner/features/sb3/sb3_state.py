@@ -17,6 +17,7 @@ from tuner.features.sb3.sb3_internals import (
     normaliser_of,
     variables_of,
 )
+from tuner.features.sb3.sbx_state import are_finite, arrays_of, is_of_jax, put_arrays_back
 from tuner.trial.messages import JsonDict
 
 _REPLAY = ("pos", "full")
@@ -38,6 +39,8 @@ def state_of(model: Any, values: Any = None) -> JsonDict:
         "counters": {name: getattr(model, name) for name in COUNTERS if hasattr(model, name)},
         "random": random_numbers(),
     }
+    if is_of_jax(model):
+        state["jax"] = arrays_of(model)
     replay = getattr(model, "replay_buffer", None)
     if replay is not None:
         filled = replay.buffer_size if replay.full else replay.pos
@@ -48,7 +51,8 @@ def state_of(model: Any, values: Any = None) -> JsonDict:
         }
     rollout = getattr(model, "rollout_buffer", None)
     if rollout is not None and values is not None and rollout.pos > 0:
-        state["rollout"] = _rows_of(rollout, values.cpu().numpy().flatten() * goes_on(model))
+        behind = np.asarray(values.cpu() if hasattr(values, "cpu") else values).flatten()
+        state["rollout"] = _rows_of(rollout, behind * goes_on(model))
     normaliser = normaliser_of(model)
     if normaliser is not None:
         state["normaliser"] = {
@@ -80,6 +84,8 @@ def put_rollout_back(rollout: Any, kept: JsonDict) -> None:
 def put_back(model: Any, state: JsonDict) -> None:
     """Gives a new model of the same settings what `state_of` has kept, but for random numbers."""
     model.set_parameters(state["parameters"], device=model.device)
+    if "jax" in state:
+        put_arrays_back(model, state["jax"])
     variables = variables_of(model)
     for name, kept in state["variables"].items():
         variables[name].data.copy_(kept.to(variables[name].device))
@@ -93,10 +99,8 @@ def put_back(model: Any, state: JsonDict) -> None:
         for name, kept in state["replay"]["arrays"].items():
             _fill(getattr(replay, name), kept)
         end_episodes(replay, state["replay"].get("begins"))
-    if "normaliser" in state:
-        normaliser = normaliser_of(model)
-        for name, kept in state["normaliser"].items():
-            _set_moments(getattr(normaliser, name), kept)
+    for name, kept in state.get("normaliser", {}).items():
+        _set_moments(getattr(normaliser_of(model), name), kept)
     if hasattr(model, "weights"):  # of ARS, which moves them in place of its policy
         model.weights = _vector(model)
 
@@ -105,6 +109,8 @@ def is_finite(model: Any) -> bool:
     """Whether no weight of a model is infinite or no number."""
     import torch
 
+    if is_of_jax(model):
+        return are_finite(model)
     return all(bool(torch.isfinite(one).all()) for one in model.policy.parameters())
 
 

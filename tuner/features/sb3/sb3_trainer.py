@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -52,10 +52,13 @@ class Sb3:
 
     Attributes:
         environment: Makes the environments of training.
+        library: Where the algorithm is from, as it is typed (`agent.library=...`).
 
     Raises:
         UserError: One of them is wrong.
     """
+
+    library: ClassVar[str] = "sb3"
 
     def __init__(  # noqa: PLR0913 - the keys of conf/agent/sb3.yaml
         self,
@@ -81,7 +84,7 @@ class Sb3:
         num_hindsight_goals: int = 4,
         **settings: Any,
     ) -> None:
-        self._kind = find(algorithm)
+        self._kind = find(algorithm, self.library)
         self._env, self._settings = dict(env), settings
         kwargs, most = env.get("kwargs") or {}, env.get("max_episode_steps")
         inner, outer = (tuple((named or {}).values()) for named in (wrapper, wrapper_training))
@@ -95,7 +98,7 @@ class Sb3:
         self._normalize = {"norm_obs": normalize_obs, "norm_reward": normalize_reward}
         self._noise, self._noise_std = action_noise, action_noise_std
         if imports != "torch":
-            raise UserError(f"agent.imports={imports}: Stable-Baselines3 is written in PyTorch; leave imports out")
+            raise UserError(f"agent.imports={imports}: Stable-Baselines3 needs PyTorch; leave imports out")
         self._hindsight, self._num_goals = hindsight, num_hindsight_goals
         self._check()
 
@@ -173,7 +176,7 @@ class Sb3:
         trial = current_trial()
         if trial is None:
             raise UserError("agent=sb3 runs by tuner train or tuner tune only")
-        library = import_quickly(self._kind.package)
+        library = self._imported()
         state = resume(trial)
         evaluated = for_evaluation(self.environment)
         points = StudyGrid(trial, evaluated, self._total_steps, self._num_points, self._num_episodes, seed)
@@ -203,9 +206,15 @@ class Sb3:
             seed: Of the run.
             state: See `sb3_state.state_of`.
         """
-        model = self._model(import_quickly(self._kind.package), seed)
+        model = self._model(self._imported(), seed)
         put_back(model, state)
         return model
+
+    def _imported(self) -> Any:
+        return import_quickly(self._kind.package)
+
+    def _activation_function(self, name: str) -> Any:
+        return getattr(import_quickly("torch").nn, name)
 
     def _learn(self, model: Any, points: StudyGrid, steps: int, rollout: JsonDict | None) -> None:
         callbacks = import_quickly("stable_baselines3.common.callbacks")
@@ -243,7 +252,7 @@ class Sb3:
             settings["action_noise"] = self._action_noise(env)
         kwargs = dict(self._policy_kwargs)
         if self._activation is not None:
-            kwargs["activation_fn"] = getattr(import_quickly("torch").nn, self._activation)
+            kwargs["activation_fn"] = self._activation_function(self._activation)
         if self._hindsight is not None:
             settings["replay_buffer_class"] = import_quickly("stable_baselines3").HerReplayBuffer
             goals = {"goal_selection_strategy": self._hindsight, "n_sampled_goal": self._num_goals}

@@ -18,15 +18,17 @@ from pathlib import Path
 from typing import Final
 
 from tuner.errors import UserError
+from tuner.runs.function_state import ARRAYS_FILE, HEAD_FILE
 from tuner.runs.run_folders import CONFIG_FILE
 from tuner.support.text_files import parse_json
-from tuner.trial.folder import CHECKPOINT_FILE
+from tuner.trial.folder import CHECKPOINT_FILE, STATE_FOLDER
 
 DIGESTS_FILE: Final = "digests.json"
 RESULT_FILE: Final = "result.md"
 FILES: Final = (CONFIG_FILE, CHECKPOINT_FILE, RESULT_FILE)
-_NEEDED: Final = (CONFIG_FILE, CHECKPOINT_FILE)
-_MOST_BYTES: Final = {CONFIG_FILE: 10_000_000, RESULT_FILE: 100_000, DIGESTS_FILE: 100_000}
+STATE_FILES: Final = tuple(f"{STATE_FOLDER}/000001/{name}" for name in (HEAD_FILE, ARRAYS_FILE))
+"""In the place of the checkpoint, of a function whose state is arrays (`tuner.runs.function_state`)."""
+_MOST_BYTES: Final = {CONFIG_FILE: 10_000_000, RESULT_FILE: 100_000, DIGESTS_FILE: 100_000, STATE_FILES[0]: 100_000}
 _MOST_WEIGHTS: Final = 20_000_000_000
 _OF_DAMAGE: Final = (EOFError, NotImplementedError, RuntimeError, ValueError, zlib.error, lzma.LZMAError)
 """Errors on reading a changed archive; encrypted entries are a RuntimeError."""
@@ -38,13 +40,13 @@ def pack(folder: Path, target: Path) -> None:
     """Packs the files of a folder.
 
     Args:
-        folder: Holds `FILES`; the result may be missing.
+        folder: Holds `FILES`, or `STATE_FILES` in the place of the checkpoint; the result may be missing.
         target: The archive, which is replaced as a whole.
 
     Raises:
         UserError: It cannot be written.
     """
-    names = [name for name in FILES if (folder / name).is_file()]
+    names = [name for name in (*FILES, *STATE_FILES) if (folder / name).is_file()]
     digests = {name: _digest(folder / name) for name in names}
     aside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
@@ -72,7 +74,7 @@ def unpack(source: Path, folder: Path) -> None:
     """Unpacks an archive into a new folder, which is there as a whole or not at all.
 
     Raises:
-        UserError: It is none of ours, it is damaged, or the folder is there already.
+        UserError: It is none of ours, it is damaged, the folder is there already, or the disk has no room for it.
     """
     if os.path.lexists(folder):
         raise UserError(f"{folder} is there already: choose another with folder=...")
@@ -93,17 +95,25 @@ def unpack(source: Path, folder: Path) -> None:
 def _unpack_into(folder: Path, archive: zipfile.ZipFile, source: Path) -> None:
     """Only files of known names and sizes are looked at, so none can lead out of the folder or fill the disk."""
     names = [one.filename for one in archive.infolist()]
-    strange = [name for name in names if name not in (*FILES, DIGESTS_FILE)]
-    missing = [name for name in (*_NEEDED, DIGESTS_FILE) if name not in names]
+    strange = [name for name in names if name not in (*FILES, *STATE_FILES, DIGESTS_FILE)]
+    weights = STATE_FILES if {*STATE_FILES} & {*names} else (CHECKPOINT_FILE,)
+    missing = [name for name in (CONFIG_FILE, *weights, DIGESTS_FILE) if name not in names]
     if strange or missing or len(set(names)) < len(names):
         what = (
             f"it holds {strange[0]!r}" if strange else f"it has no {missing[0]}" if missing else "a name stands twice"
         )
         raise UserError(f"{source} is no archive of tuner push: {what}")
+    needed, free = sum(one.file_size for one in archive.infolist()), shutil.disk_usage(folder).free
+    if needed > free:  # no more than this is ever unpacked
+        raise UserError(
+            f"{source} needs {needed / 1e6:,.1f} MB, and {folder.parent.parent} has {free / 1e6:,.1f} MB left: choose "
+            "another disk with folder=..."
+        )
     digests = _digests_in(archive, source)
     for name in names:
         if name == DIGESTS_FILE:
             continue
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         _copy(archive, name, folder / name, source)
         if _digest(folder / name) != digests.get(name):
             raise UserError(f"{source} is damaged: {name} is not the file that was packed; get another copy")

@@ -12,6 +12,9 @@ from tuner.features.sharing.agent_archive import RESULT_FILE, unpack
 from tuner.support.console import PlainConsole
 from tuner.support.plain_text import one_line
 
+_MOST_LINES = 40
+"""Of the result, which somebody else has written, that are printed."""
+
 
 def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
     """Refuses a file that is not there, and a folder that is."""
@@ -32,8 +35,12 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     console = PlainConsole()
     result = target / RESULT_FILE
     if result.is_file():
-        for line in result.read_text(encoding="utf-8", errors="replace").splitlines():
+        lines = result.read_text(encoding="utf-8", errors="replace").splitlines()
+        for line in lines[:_MOST_LINES]:
             console.print(escape(one_line(line, 2000)), highlight=False, soft_wrap=True)
+        if len(lines) > _MOST_LINES:
+            rest = f"... and {len(lines) - _MOST_LINES:,} more lines in {result}"
+            console.print(escape(rest), highlight=False, soft_wrap=True)
     console.print(f"watch it:\n  [bold]tuner play {escape(shlex.quote(str(target)))}[/bold]", soft_wrap=True)
     return 0
 

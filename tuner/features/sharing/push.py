@@ -14,13 +14,18 @@ from rich.markup import escape
 from note_rl.errors import NoteRLError
 from note_rl.support.formats import marked
 from note_rl.support.threads import thread_variables
-from tuner.commands.study_loading import load, place_of, study_at, with_policy
+from tuner.commands.features import InCommands, policy_loader
+from tuner.commands.study_loading import load, place_of, policy_of, study_at
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
+from tuner.features import parts
 from tuner.features.sharing.agent_archive import RESULT_FILE, pack
+from tuner.features.sharing.private_settings import private_settings
 from tuner.runs import run_folders as runs
 from tuner.runs.config_checks import checked_run, resolve
-from tuner.runs.trained_agents import folder_of, load_run, weights_of
+from tuner.runs.function_state import FunctionState
+from tuner.runs.functions import function_name, is_function
+from tuner.runs.trained_agents import LAST, folder_of, load_run, weights_of
 from tuner.support.console import PlainConsole
 from tuner.trial.folder import CHECKPOINT_FILE
 from tuner.trial.messages import JsonDict
@@ -38,9 +43,18 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     if os.path.lexists(target := _target(config)):
         raise UserError(f"{target} is there already: name another with file=..., or move it away")
     trust = trusted_modules(resolve(config).get("trust"))
+    _refuse_study_of_own_code(config.run, trust)
     place = place_of(config.run, trust, config.environment)
-    with_policy(place, trust)
-    weights_of(place, config.weights)
+    settings = runs.read_run(folder_of(place), trust)
+    if not is_function(settings):
+        weights_of(place, config.weights)
+        return
+    if policy_loader(settings) is None:
+        raise _own_code(folder_of(place), settings, folder_of(place) / runs.CONFIG_FILE)
+    if config.weights != LAST:
+        raise UserError(f"weights={config.weights}: a run of {function_name(settings)} keeps its last weights only")
+    if FunctionState(folder_of(place)).newest() is None:
+        raise UserError(f"{folder_of(place)} has no checkpoint yet: the run has not come to its first evaluation")
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
@@ -50,21 +64,54 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         os.environ.setdefault(name, value)  # as in training
     trust = trusted_modules(resolve(config).get("trust"))
     place = place_of(config.run, trust, config.environment)
-    target = _target(config)
-    trained = load_run(place, trust, config.weights)
+    target, console = _target(config), PlainConsole()
+    settings = _shared(runs.read_config(folder_of(place), trust))
+    for private in private_settings(settings):
+        console.print(f"in the archive, as in the run: {escape(private)}", style="yellow", soft_wrap=True)
     with tempfile.TemporaryDirectory() as made:
-        trained.agent.save(Path(made) / CHECKPOINT_FILE, save_data=False)
-        settings = yaml.safe_dump(marked(_shared(runs.read_config(folder_of(place), trust))), sort_keys=False)
-        (Path(made) / runs.CONFIG_FILE).write_text(settings, encoding="utf-8")
-        (Path(made) / RESULT_FILE).write_text(
-            _told(config.run, place, trust, trained.agent.num_env_steps), encoding="utf-8"
-        )
+        num_env_steps = _save_weights(place, trust, config.weights, settings, Path(made))
+        (Path(made) / runs.CONFIG_FILE).write_text(yaml.safe_dump(marked(settings), sort_keys=False), encoding="utf-8")
+        (Path(made) / RESULT_FILE).write_text(_told(config.run, place, trust, num_env_steps), encoding="utf-8")
         pack(Path(made), target)
-    console = PlainConsole()
     size = target.stat().st_size / 1e6
     console.print(f"{escape(str(place))}: {escape(str(target))}, {size:.1f} MB, weights and settings", soft_wrap=True)
     console.print(f"who gets it types:\n  [bold]tuner pull {escape(shlex.quote(str(target)))}[/bold]", soft_wrap=True)
     return 0
+
+
+def _save_weights(place: Path, trust: tuple[str, ...], weights: str, settings: JsonDict, made: Path) -> int:
+    """Writes what is needed to play an agent; returns the environment steps that it was trained for."""
+    if not is_function(settings):
+        agent = load_run(place, trust, weights).agent
+        agent.save(made / CHECKPOINT_FILE, save_data=False)
+        return int(agent.num_env_steps)
+    learned, saved = policy_of(place, weights, trust), FunctionState(folder_of(place)).newest()
+    assert learned is not None
+    assert saved is not None
+    state = saved.read()
+    FunctionState(made).write_arrays(
+        next(filter(None, (one.for_play(settings, state) for one in parts(InCommands))), state)
+    )
+    return learned.num_env_steps
+
+
+def _refuse_study_of_own_code(word: str, trust: tuple[str, ...]) -> None:
+    home = None if runs.has_run(folder_of(Path(word))) else study_at(word)
+    if home is None or not (winners := load(home, None, trust).winners):
+        return
+    settings = winners[0].config
+    if settings and is_function(settings) and policy_loader(settings) is None:
+        raise _own_code(home, settings, home / "experiment" / "winner.yaml")
+
+
+def _own_code(what: Path, settings: JsonDict, file: Path) -> UserError:
+    """Why runs of somebody's own code are not packed, and what to send instead."""
+    kind = "a command" if "command" in settings["agent"] else f"{function_name(settings)}, which is code of your own"
+    return UserError(
+        f"{what} is of {kind}: only that code can read what it has saved, and files such as .pt, "
+        ".pkl or the .zip of Stable-Baselines3 may run code where they are opened, so nothing of it is packed. The "
+        f"settings are in {file}: give that file and the code, which train it again"
+    )
 
 
 def _target(config: DictConfig) -> Path:
@@ -79,7 +126,7 @@ def _name_of(word: str) -> str:
 def _shared(config: JsonDict) -> JsonDict:
     """Without what is of this machine and its user: where runs are tracked, and files that it started from."""
     shared = {**config, "tracker": {}, "init": None, "trust": None}
-    if not config.get("buffer", {}).get("dataset"):
+    if not (config.get("buffer") or {}).get("dataset"):
         return shared
     alone = {**shared, "buffer": {**config["buffer"], "dataset": None}}
     with suppress(UserError, NoteRLError):  # agents that learn from a data set alone need its name

@@ -35,10 +35,11 @@ _OUT_OF_MEMORY = (
 
 
 class ScriptError(NoteRLError):
-    """A program ended with an exit status other than 0.
+    """A program ended with an exit status other than 0, or had to be ended as it gave no value.
 
     Attributes:
-        may_be_its_checkpoint: Whether a checkpoint that is not whole may be why: nobody has ended it from outside.
+        may_be_its_checkpoint: Whether a checkpoint that is not whole may be why: nobody has ended it from outside,
+            or it was silent for too long.
     """
 
     may_be_its_checkpoint = False
@@ -168,13 +169,13 @@ class Script:
         watch.trial.note(f"started: {' '.join(words)}")
         script = ScriptProcess(words, work, work.parent, _environment(here))
         try:
-            self._follow(script, watch)
+            self._follow(script, watch, goes_on=bool(way))
         finally:
             script.end()
 
-    def _follow(self, script: ScriptProcess, watch: "_Watch") -> None:
+    def _follow(self, script: ScriptProcess, watch: "_Watch", goes_on: bool) -> None:
         grid, trial = watch.grid, watch.trial
-        began = time.monotonic()
+        began, before = time.monotonic(), grid.num_values
         patience = _SILENCE_SHARE * float(os.environ.get(SILENCE_VARIABLE, "inf"))
         while True:
             status = script.status  # before the files are read: nothing comes behind that
@@ -186,8 +187,10 @@ class Script:
                 trial.check()
             if status is not None:
                 break
-            if not grid.num_values and time.monotonic() - began > patience:
+            if grid.num_values == before and time.monotonic() - began > patience:
                 limit = f"executor.limits.silence_s={patience / _SILENCE_SHARE:g} s"
+                if goes_on:
+                    raise _silent(limit)
                 instead = self._source.found_instead(watch.reader)
                 raise UserError(f"{self._source} did not appear within {limit}: {instead}")
             script.wait(wait_a_moment(began))
@@ -269,6 +272,12 @@ def _failure(status: int, last_lines: str) -> Exception:
         return MemoryError(text)
     error = ScriptError(text)
     error.may_be_its_checkpoint = -status not in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    return error
+
+
+def _silent(limit: str) -> ScriptError:
+    error = ScriptError(f"the command gave no value within {limit}, and was ended")
+    error.may_be_its_checkpoint = True
     return error
 
 

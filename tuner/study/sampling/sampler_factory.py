@@ -39,6 +39,9 @@ _LARGEST_GRID = 100_000
 _FEWEST_TO_COMPARE = 2
 """Complete trials besides the first one, before it is judged by them."""
 
+_MOST_DRAWS = 100
+"""Near expected values, before a trial is left to the sampler: where few values are searched, they repeat."""
+
 _NEEDED = {
     "GPSampler": ("scipy", "torch"),
     "QMCSampler": ("scipy",),
@@ -102,12 +105,12 @@ def make_sampler(factory: SamplerFactory, study_seed: int, num_trials: int, spac
     expected = {} if space is None else _expected(space)
     if expected and isinstance(sampler, GridSampler | BruteForceSampler):
         raise UserError(f"{type(sampler).__name__} tries every point, so a prior changes nothing: leave prior out")
-    return SeededByTrial(sampler, study_seed, expected)
+    return SeededByTrial(sampler, study_seed, expected, space)
 
 
 def _expected(space: Space) -> dict[str, Scalar]:
     """The points that are expected to be good, by Optuna's name."""
-    return {one.name: one.prior for one in space.parameters if one.prior is not None}
+    return {one.name: one.prior for one in space.parameters if one.has_prior}
 
 
 def mend(sampler: BaseSampler) -> None:
@@ -133,6 +136,7 @@ class SeededByTrial(BaseSampler):
         inner: Optuna's sampler.
         study_seed: Root of all randomness of the study.
         expected: By name, the points that are expected to be good.
+        space: What is searched: a draw near these points that repeats an earlier trial is drawn again.
 
     Attributes:
         inner: Optuna's sampler.
@@ -141,9 +145,16 @@ class SeededByTrial(BaseSampler):
 
     NUM_NEAR_PRIORS: Final = 10
 
-    def __init__(self, inner: BaseSampler, study_seed: int, expected: Mapping[str, Scalar] | None = None) -> None:
+    def __init__(
+        self,
+        inner: BaseSampler,
+        study_seed: int,
+        expected: Mapping[str, Scalar] | None = None,
+        space: Space | None = None,
+    ) -> None:
         self.inner = inner
-        self._expected = expected or {}
+        self._expected, self._space = expected or {}, space
+        self._draws: dict[int, int | None] = {}  # which draw near the expected values the first trials take
         self.before_end: list[Callable[[FrozenTrial], object]] = []
         self._study_seed = study_seed
         self._states = random_states(inner)
@@ -171,11 +182,12 @@ class SeededByTrial(BaseSampler):
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         """Seeds by the parameter, and draws it."""
-        expected = self._expected.get(param_name)
         is_near = trial.number < self.NUM_NEAR_PRIORS and trial.number % 2 == 0
-        if expected is not None and is_near and _is_borne_out(study):
-            rng = np.random.default_rng(sampler_seed(self._study_seed, trial.number, param_name))
-            return near(param_distribution, expected, rng)
+        if param_name in self._expected and is_near:
+            if trial.number not in self._draws:
+                self._draws[trial.number] = self._new_draw(study, trial.number) if _is_borne_out(study) else None
+            if (draw := self._draws[trial.number]) is not None:
+                return self._near(param_name, param_distribution, trial.number, draw)
         self._reseed(trial.number, param_name)
         return self.inner.sample_independent(study, trial, param_name, param_distribution)
 
@@ -188,6 +200,24 @@ class SeededByTrial(BaseSampler):
     def reseed_rng(self) -> None:
         """As the sampler does."""
         self.inner.reseed_rng()
+
+    def _near(self, name: str, distribution: BaseDistribution, number: int, draw: int) -> Scalar:
+        seed = sampler_seed(self._study_seed, number, f"{name}, draw {draw + 1}" if draw else name)
+        return near(distribution, self._expected[name], np.random.default_rng(seed))
+
+    def _new_draw(self, study: Study, number: int) -> int | None:
+        """The first draw that is no earlier trial once more; None: all values near by were tried."""
+        if self._space is None:
+            return 0
+        earlier = [one.params for one in study.get_trials(deepcopy=False) if one.number < number]
+        for draw in range(_MOST_DRAWS):
+            try:
+                point = self._space.draw(lambda name, one, draw=draw: self._near(name, one, number, draw))  # type: ignore[misc]
+            except KeyError:  # something else is searched, too, and the sampler draws it
+                return draw
+            if point not in earlier:
+                return draw
+        return None
 
     def _reseed(self, number: int, name: str = "") -> None:
         for state in self._states:

@@ -52,7 +52,8 @@ class Parameter:
         at_most: Config paths whose product the value may not exceed; what is drawn above it stands for the product.
         when: Other parameters by config path, each with the choices that this one is searched with. With others it is
             not part of the trial and keeps its default.
-        prior: The point of the coordinate at the value that is expected to be good; None: nothing is expected.
+        prior: The point of the coordinate at the value that is expected to be good, where there is one.
+        has_prior: Whether there is one; a choice may be null.
     """
 
     path: str
@@ -61,6 +62,7 @@ class Parameter:
     at_most: tuple[str, ...] = ()
     when: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
     prior: Scalar = None
+    has_prior: bool = False
 
     @property
     def name(self) -> str:
@@ -134,7 +136,7 @@ class Parameter:
         limit = (
             {"at_most": list(self.at_most)} if self.at_most else {}
         )  # a space without one is stored as before there was this
-        prior = {} if self.prior is None else {"prior": self.prior}
+        prior = {"prior": self.prior} if self.has_prior else {}
         scale = _STORED_AS.get(type(self.coordinate), type(self.coordinate).__name__)
         return {"path": self.path, "scale": scale, "of": list(self.of), **domain, **limit, **when, **prior}
 
@@ -203,7 +205,7 @@ class Space:
 
     def with_priors(self, config: JsonDict) -> JsonDict | None:
         """The config with every value that is expected to be good; None: nothing is expected."""
-        expected = {one.name: one.prior for one in self.parameters if one.prior is not None}
+        expected = {one.name: one.prior for one in self.parameters if one.has_prior}
         return self.apply(config, self.values(expected, config)) if expected else None
 
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
@@ -312,7 +314,7 @@ def _with_typed_priors(config: JsonDict, leaves: Mapping[str, dict[str, object]]
     """The config with all values that are expected to be good, as they are typed."""
     there = copy.deepcopy(config)
     for path, leaf in leaves.items():
-        if leaf.get("prior") is not None:
+        if _has_prior(leaf):
             set_path(there, path, leaf["prior"])
     return there
 
@@ -324,7 +326,13 @@ def _parse(path: str, leaf: dict[str, object], config: JsonDict, there: JsonDict
     current = 1.0 if of else get_path(config, path)
     coordinate = parse_coordinate(path, leaf, current)
     found = Parameter(path, coordinate, of, at_most, parse_when(path, leaf.get("when")))
-    return replace(found, prior=_prior(found, leaf["prior"], there)) if leaf.get("prior") is not None else found
+    return replace(found, prior=_prior(found, leaf["prior"], there), has_prior=True) if _has_prior(leaf) else found
+
+
+def _has_prior(leaf: Mapping[str, object]) -> bool:
+    """Whether a value is expected to be good: null means none, but where it is one of the choices."""
+    choices = leaf.get("choices")
+    return leaf.get("prior") is not None or ("prior" in leaf and isinstance(choices, list) and None in choices)
 
 
 def _prior(parameter: Parameter, value: object, there: JsonDict) -> Scalar:

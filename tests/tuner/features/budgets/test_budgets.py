@@ -2,19 +2,28 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from omegaconf import DictConfig
 
 import tuner as api
 from note_rl.errors import SettingsError
 from tests.tuner.command_line import SMALL, SMALL_STUDY, CommandLine
 from tests.tuner.reporting.summaries import run
+from tuner.checking.section_types import StudyConfig
 from tuner.checking.step_counts import short_count, step_counts
+from tuner.commands import tune as one_study
 from tuner.errors import UserError
+from tuner.features.budgets import budget_command
 from tuner.features.budgets.budget_page import budgets_csv, budgets_figure, write_budgets_page
 from tuner.features.budgets.budget_points import BudgetPoint, advice, compared_budgets, gain_words, point_of
+from tuner.features.budgets.budget_studies import BudgetStudies
 from tuner.results.records import RunRecord, StudySummary
+from tuner.study import StudyError
+from tuner.support.console import PlainConsole
 
 SEEDS = range(5)
 
@@ -178,6 +187,48 @@ def test_time_is_shared_out(tuner: CommandLine) -> None:
 )
 def test_refusals(tuner: CommandLine, words: Sequence[str], why: str) -> None:
     assert why in tuner.refused("tune", "agent=dqn", *words)
+
+
+def test_a_budget_without_a_result_does_not_end_the_command(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = one_study.tune
+
+    def tune(config: DictConfig, *given: Any, **named: Any) -> Any:
+        if config.training.total_steps == 300:
+            raise StudyError("5 runs in a row have failed")
+        return real(config, *given, **named)
+
+    monkeypatch.setattr(one_study, "tune", tune)
+    words = ("tune", "agent=dqn", *SMALL, *SMALL_STUDY, "study.name=front", "study.budgets=[200,300,400]")
+    answer = tuner(*(word for word in words if not word.startswith("training.total_steps=")))
+    assert answer.status == 2, answer
+    assert "no result: 5 runs in a row have failed" in answer.output
+    assert "300 steps: no result, as said above. The same command tries again" in answer.errors
+    assert api.load("front-400", storage="journal:///studies.journal").summary.starts == {}, (
+        "there was none to begin with"
+    )
+    rows = (tuner.folder / "studies" / "front" / "budgets.csv").read_text().splitlines()
+    assert [row.split(",")[0] for row in rows[1:]] == ["200", "400"]
+    assert "not the folder of a run, nor a study; did you mean front-200 or front-400?" in tuner.refused(
+        "push", "front"
+    )
+
+
+def test_a_function_that_does_not_get_the_steps_is_refused(tuner: CommandLine) -> None:
+    words = ("agent=function", "agent._target_=tests.tuner.entries.train", "+agent.context=0", "space=none")
+    searched = "+space.agent.context={low: 0, high: 3}"
+    message = tuner.refused("tune", *words, searched, "study.budgets=[1k,2k]")
+    assert "train gets no argument that follows it: all runs would be the same" in message
+
+
+def test_of_several_environments_it_is_said_in_which_one_the_command_trains(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    studies = BudgetStudies("s", (10, 20), StudyConfig(num_trials=2), tmp_path, (), ())
+    found = [replace(one, where="cartpole") for one in points([1.0] * 5, [5.0, 5.1, 4.9, 5.0, 5.0])]
+    budget_command._show(found, studies, "tuner tune", PlainConsole())
+    assert "train trial 0 with 20 steps, in cartpole:" in capsys.readouterr().out
 
 
 def test_python_makes_one_study_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

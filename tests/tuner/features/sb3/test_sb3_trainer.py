@@ -440,6 +440,11 @@ def test_random_numbers_are_those_of_all_three_sources() -> None:
         (["agent.algorithm=SAC", "agent=sb3"], ["agent=sb3_sac"]),
         (["agent=sb3_ppo", "agent.algorithm=PPO", "agent.algorithm=A2C"], ["agent=sb3_a2c"]),
         (["agent=sb3_ppo", "agent.algorithm=PPO", "agent=dqn"], ["agent=dqn"]),
+        (["agent=sb3", "agent.library=sbx"], ["agent=sbx/ppo"]),
+        (["agent=sb3", "agent.algorithm=sac", "agent.library=sbx"], ["agent=sbx/sac"]),
+        (["agent=sb3_td3", "agent.library=sbx"], ["agent=sbx/td3"]),
+        (["agent=sbx/ppo", "agent.algorithm=PPO", "agent=dqn"], ["agent=dqn"]),
+        (["agent=sb3", "agent.library=sb3,sbx"], ["agent=sb3_ppo,sbx/ppo"]),
         (["agent=sb3", "settings=[a,b]"], ["agent=sb3_ppo", "agent.algorithm=PPO", "settings=[a,b]"]),
     ],
 )

@@ -3,16 +3,20 @@
 import json
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import yaml
 
 import tuner as api
+from note_rl.training.checkpoint import read_checkpoint
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLine
 from tuner.errors import UserError
-from tuner.features.sharing import agent_archive
-from tuner.features.sharing.agent_archive import DIGESTS_FILE, FILES, pack, unpack
+from tuner.features.sharing import agent_archive, push
+from tuner.features.sharing.agent_archive import DIGESTS_FILE, FILES, RESULT_FILE, STATE_FILES, pack, unpack
+from tuner.features.sharing.private_settings import private_settings
+from tuner.runs.run_folders import CONFIG_FILE
 
 OBSERVATIONS = np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32)
 
@@ -129,3 +133,86 @@ def test_refusals(tuner: CommandLine) -> None:
     assert "is not the folder of a run, nor a study" in tuner.refused("push", "runs/x")
     assert "there is no file a.zip" in tuner.refused("pull", "a.zip")
     assert "name the file" in tuner.refused("pull")
+
+
+def test_a_model_of_stable_baselines3_is_packed_as_arrays(tuner: CommandLine) -> None:
+    pytest.importorskip("stable_baselines3")
+    small = ("training.total_steps=48", "evaluation.num_points=2", "evaluation.num_episodes=1", "tracker=jsonl")
+    words = ("agent=sb3_dqn", "agent.learning_starts=8", "agent.buffer_size=200", "agent.net_arch=[8]")
+    assert tuner("train", *words, *small, "agent.normalize_obs=true", "hydra.run.dir=runs/mine").status == 0
+    assert "keeps its last weights only" in tuner.refused("push", "runs/mine", "weights=best")
+    answer = tuner("push", "runs/mine")
+    assert answer.status == 0, answer
+    assert tuner("pull", "mine.zip", "folder=theirs").status == 0
+    with zipfile.ZipFile(tuner.folder / "mine.zip") as archive:
+        assert sorted(archive.namelist()) == sorted([CONFIG_FILE, RESULT_FILE, DIGESTS_FILE, *STATE_FILES])
+    arrays, _ = read_checkpoint(tuner.folder / "theirs" / STATE_FILES[1])
+    assert not [name for name in arrays if name.startswith("replay")]
+    before, after = (api.load_agent(place).predict(OBSERVATIONS)[0] for place in ("runs/mine", "theirs"))
+    np.testing.assert_array_equal(before, after)
+    assert tuner("play", "theirs", "num_episodes=1", "gif=null").status == 0
+    (tuner.folder / "runs" / "mine" / "state").rename(tuner.folder / "away")
+    assert "has no checkpoint yet" in tuner.refused("push", "runs/mine", "file=again.zip")
+
+
+def test_what_only_the_code_of_the_user_can_read_is_not_packed(tuner: CommandLine) -> None:
+    assert tuner("train", "agent=synthetic", "tracker=jsonl", "hydra.run.dir=runs/f").status == 0
+    message = tuner.refused("push", "runs/f")
+    assert "only that code can read what it has saved" in message
+    assert "runs/f/config.yaml: give that file and the code" in message
+    small = ("executor=inline", "study.num_trials=2", "study.num_test_seeds=1", "storage=journal", "study.name=s")
+    assert tuner("tune", "agent=synthetic", *small).status == 0
+    assert "settings are in studies/s/experiment/winner.yaml: give" in tuner.refused("push", "s")
+
+
+def test_settings_that_are_of_this_machine_are_named_with_the_archive(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = (*SMALL_AGENTS["dqn"], *SMALL, "hydra.run.dir=runs/mine", "tracker=jsonl")
+    assert tuner("train", *words).status == 0
+    path = tuner.folder / "runs" / "mine" / "config.yaml"
+    config = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump({**config, "init": "/home/joe/private/run"}))
+    assert "of this machine" not in tuner("push", "runs/mine").output, "init is left out"
+    monkeypatch.setattr(push, "private_settings", lambda settings: [f"env.id={settings['env']['id']} (a place)"])
+    answer = tuner("push", "runs/mine", "file=second.zip")
+    assert "in the archive, as in the run: env.id=CartPole-v1 (a place)" in answer.output
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({"env": {"id": "ALE/Pong-v5", "kwargs": {"map": "maps/a.txt", "frameskip": 4}}}, []),
+        ({"env": {"kwargs": {"map": "/data/maps/a.txt"}}}, ["env.kwargs.map=/data/maps/a.txt ("]),
+        ({"env": {"kwargs": {"rom": "~/roms"}}}, ["env.kwargs.rom=~/roms ("]),
+        ({"agent": {"layers": ["C:\\Users\\joe\\net"]}}, ["agent.layers=C:"]),
+        ({"env": {"kwargs": {"server": "https://example.org/a/b"}}}, []),
+        ({"env": {"kwargs": {"api_key": "abc"}}}, ["env.kwargs.api_key (it looks like a secret)"]),
+        ({"env": {"kwargs": {"db": "postgresql://me:hush@host/db"}}}, ["env.kwargs.db (it looks like a secret)"]),
+    ],
+)
+def test_private_settings(config: dict[str, object], named: list[str]) -> None:
+    found = private_settings(config)
+    assert len(found) == len(named)
+    assert all(one.startswith(begin) for one, begin in zip(found, named, strict=True))
+    assert "hush" not in str(found)
+
+
+def test_a_long_result_is_printed_in_part(tuner: CommandLine) -> None:
+    made = tuner.folder / "made"
+    made.mkdir()
+    (made / CONFIG_FILE).write_text("agent: {}")
+    (made / "checkpoint.safetensors").write_text("weights")
+    (made / RESULT_FILE).write_text("".join(f"line {number}\n" for number in range(100)))
+    pack(made, tuner.folder / "long.zip")
+    answer = tuner("pull", "long.zip")
+    assert answer.status == 0, answer
+    assert "line 39\n... and 60 more lines in runs/long/result.md" in answer.output
+    assert "line 40\n" not in answer.output
+
+
+def test_an_archive_that_the_disk_has_no_room_for_is_refused(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=100))
+    with pytest.raises(UserError, match=r"needs 0\.0 MB, .* choose another disk with folder="):
+        unpack(packed, packed.parent / "theirs")
+    assert not (packed.parent / "theirs").exists()

@@ -199,6 +199,35 @@ def test_a_resume_flag_lets_it_go_on(tmp_path: Path) -> None:
     assert reporter.reported == [(0.25, 25.0), (0.5, 50.0), (0.75, 1075.0), (1.0, 1100.0)]
 
 
+HANGS = """
+if "--resume" in sys.argv:
+    open(sys.argv[0] + ".hung", "a").write("x")
+    time.sleep(60)
+for step in range(25, steps + 1, 25):
+    log(step, step)
+    open("model.ckpt", "w").write("torn")
+    if step == 75 and not os.path.exists(sys.argv[0] + ".hung"):
+        sys.exit(1)
+"""
+
+
+def test_one_that_hangs_where_it_goes_on_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its checkpoint is tried once; the points that were reported keep their scores."""
+    more = {"resume_flag": "--resume {checkpoint}", "checkpoint": "*.ckpt"}
+    reporter = Reporter()
+    with pytest.raises(ScriptError):
+        run(tmp_path, HANGS, reporter, **more)
+    monkeypatch.setenv(SILENCE_VARIABLE, "2.0")
+    notes: list[str] = []
+    monkeypatch.setattr(reporter, "note", notes.append)
+    began = time.monotonic()
+    run(tmp_path, HANGS, reporter, **more)
+    assert 1.8 < time.monotonic() - began < 20.0
+    assert reporter.reported == [(0.25, 25.0), (0.5, 50.0), (0.75, 75.0), (1.0, 100.0)]
+    assert (tmp_path / "script.py.hung").read_text() == "x"
+    assert len([note for note in notes if "gave no value within executor.limits.silence_s=2 s" in note]) == 1
+
+
 def test_what_lies_in_a_folder_from_elsewhere_is_not_gone_on_with(tmp_path: Path) -> None:
     """A program that goes on reads it, and `python -m` takes a module from there before any other."""
     reporter = Reporter()
