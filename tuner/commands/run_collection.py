@@ -74,7 +74,7 @@ def _compared_in(result: StudyResult, prefix: str) -> list[NamedRun]:
     """The runs of the winner and of the default configuration, in the last stage that has both, or else the winner."""
     summary, winner = result.summary, result.winner.label
     where = f" in {summary.part_names[0]}" if summary.part_names else ""
-    names = {winner: f"{winner}, the winner", summary.default_label: summary.default_label}
+    names = {summary.default_label: summary.default_label, winner: f"{winner}, the winner"}
     labels = {label: f"{prefix}{name}{where}" for label, name in names.items()}
     for wanted in ({winner, summary.default_label}, {winner}):
         for stage in reversed(all_stages()):

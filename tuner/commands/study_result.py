@@ -28,6 +28,7 @@ from tuner.runs.player import Player
 from tuner.runs.run_folders import read_run
 from tuner.runs.trained_agents import load_run
 from tuner.study import Winner
+from tuner.study.definition import DEFAULT_LABEL
 from tuner.support.names import did_you_mean
 from tuner.trial.folder import CHECKPOINT_FILE
 from tuner.trial.messages import JsonDict
@@ -209,6 +210,8 @@ class StudyResult:
             UserError: There is no winner yet, no such run, no checkpoint of it, or a function was tuned.
         """
         label = self.winner.label if label is None else label
+        if label == DEFAULT_LABEL:
+            label = self.summary.default_label  # a trial's, where the default configuration has won
         runs = [run for run in self._runs_in(environment) if run.label == label and seed in (None, run.seed)]
         kept = [run for run in runs if self._has_checkpoint(run)]
         if not kept:

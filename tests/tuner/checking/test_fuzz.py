@@ -28,7 +28,7 @@ from tuner.config.composition import compose, conf_folder, config_loader
 from tuner.results.protocol import StudySettings
 from tuner.runs.config_checks import resolve
 
-SEED = 20_26
+SEED = 20_32
 NUM_EXPERIMENTS = len(list((conf_folder() / "experiment").glob("*.yaml")))
 _CHEAP = ("trained/config", "trained/checkpoint", "trained/history", "studies.db", "studies/small")
 

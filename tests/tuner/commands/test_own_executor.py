@@ -31,7 +31,9 @@ def noted(tuner: CommandLine) -> list[str]:
 def test_tune_with_its_probe(tuner: CommandLine) -> None:
     small = ("study.num_trials=2", "study.num_candidates=1", "study.num_select_seeds=1", "study.num_test_seeds=1")
     study = ("study.num_race_seeds=0", "study.name=s", "storage=journal")
-    answer = tuner("tune", *OWN, "executor=noting", *SMALL, *SMALL_AGENTS["dqn"], *small, *study, "~space.buffer")
+    answer = tuner(
+        "tune", *OWN, "executor=noting", *SMALL, *SMALL_AGENTS["dqn"], *small, *study, "~space.buffer", "warm_start=off"
+    )
     assert answer.status == 0, answer
     runs = ["probe/0", "screen/0", "screen/1", "confirm/0", "test/0", "test/1"]
     assert noted(tuner) == [f"s {run} of 2" for run in runs]

@@ -52,18 +52,18 @@ def test_runs_of_one_configuration_share_a_line_with_a_band(tuner: CommandLine) 
     answer = tuner("plot", "runs/a", "runs/b", "runs/c", "file=deep/curves.html", "spread=range")
     assert (answer.status, answer.errors) == (0, "")
     assert answer.output.splitlines() == [
-        "gamma 0.99 (2 runs): 7 at 100 environment steps (4 to 10)",
-        "gamma 0.9: 8 at 75 environment steps",
+        "agent.gamma=0.99 (2 runs): 7 at 100 environment steps (4 to 10)",
+        "agent.gamma=0.9: 8 at 75 environment steps",
         "mean return of an evaluation of 3 runs: deep/curves.html",
     ]
     page = tuner.folder / "deep" / "curves.html"
     assert "<h1>Mean return of an evaluation over environment steps</h1>" in page.read_text()
     assert "the band holds all of them" in page.read_text()
     around, line, single = figure_in(page)
-    assert (line["name"], line["x"], line["y"]) == ("gamma 0.99 (2 runs)", [25, 50, 75, 100], [2, 3, 4, 7])
+    assert (line["name"], line["x"], line["y"]) == ("agent.gamma=0.99 (2 runs)", [25, 50, 75, 100], [2, 3, 4, 7])
     assert around["x"] == [25, 50, 75, 100, 100, 75, 50, 25]
     assert around["y"] == [3, 4, 5, 10, 4, 3, 2, 1]
-    assert (single["name"], single["x"], single["y"]) == ("gamma 0.9", [25, 50, 75], [0, 0, 8])
+    assert (single["name"], single["x"], single["y"]) == ("agent.gamma=0.9", [25, 50, 75], [0, 0, 8])
 
 
 def test_a_folder_of_runs_stands_for_all_of_them(tuner: CommandLine) -> None:
@@ -175,7 +175,7 @@ def test_what_cannot_be_drawn_is_refused(tuner: CommandLine) -> None:
     make_run(tuner.folder / "runs" / "mine", 1, [])
     refused = tuner.refused
     assert "nope and nix are no folders of runs, of several runs, or of studies" in refused("plot", "nope", "nix")
-    (tuner.folder / "studies" / "alpha").mkdir(parents=True)
+    (tuner.folder / "studies" / "alpha" / "screen").mkdir(parents=True)
     for word, meant in (("runs/min", "runs/mine"), ("min", "runs/mine"), ("alhpa", "alpha")):
         expected = f"{word} is not the folder of a run, nor a study; did you mean {meant}?"
         assert expected in refused("plot", "runs/mine", word)

@@ -61,7 +61,7 @@ def _judged_as(result: TuneResult, finding: Finding) -> TuneResult:
 def test_what_is_to_be_typed_begins_with_what_the_verdict_advises(tuner: CommandLine) -> None:
     plain = ["agent=synthetic", "training.total_steps=900"]
     options = ["study.num_trials=3", "study.num_candidates=2", "study.num_test_seeds=2", "study.num_race_seeds=0"]
-    result = tuner_package.tune([*plain, *options, "executor=inline"])
+    result = tuner_package.tune([*plain, *options, "executor=inline", "warm_start=off"])
     commands = {
         finding: _commands(_judged_as(result, finding), "sqlite:///studies.db")
         for finding in (Finding.BETTER, Finding.DEFAULT_AS_GOOD)

@@ -280,8 +280,8 @@ def test_a_trial_that_reaches_its_target_is_complete_with_a_whole_curve(tmp_path
 @pytest.mark.parametrize(
     ("steps", "line"),
     [
-        (160, "that is of fresh episodes: the 262.6 of the same weights before it may have been luck"),
-        (80, "best evaluation 262.6 after 80 steps; watch it: tuner play mine weights=best"),
+        (160, "that is of fresh episodes: the 263 of the same weights before it may have been luck"),
+        (80, "best evaluation 263 after 80 steps; watch it: tuner play mine weights=best"),
     ],
 )
 def test_better_weights_are_distinguished_from_a_lucky_evaluation_of_the_last_ones(

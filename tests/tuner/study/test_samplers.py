@@ -234,7 +234,7 @@ TUNE = ("agent=synthetic", "executor=inline", "storage=journal", "study.name=min
 
 
 def drawn_gammas(tuner: CommandLine, *arguments: str) -> list[Any]:
-    answer = tuner("tune", *TUNE, *arguments)
+    answer = tuner("tune", *TUNE, "warm_start=off", *arguments)
     assert answer.status == 0, answer.errors
     with StudyStore("journal:///studies.journal") as store:
         return [trial.params["agent.gamma"] for trial in store.require("mine").trials]

@@ -189,7 +189,7 @@ def test_a_sweep_that_minimises_has_a_report(tmp_path: Path) -> None:
     assert summary.importances.keys() == {"x"}
     assert [run.folder for run in summary.runs[:2]] == [str(tmp_path / "job"), str(tmp_path / "job_1")]
     found = verdict(summary)
-    assert found.sentence.startswith("Best of 11 finished jobs: trial 4 (x ")
+    assert found.sentence.startswith("Best of 11 finished jobs: trial 4 (x=")
     assert "returned 2. Each job ran once" in found.sentence
     assert found.details == ("Of 12 jobs, 1 failed.",)
     drawn = history_figure(summary)

@@ -159,7 +159,7 @@ def test_a_budget_may_be_added(tuner: CommandLine) -> None:
     answer = tuner(*words, "study.budgets=[200,300,400]")
     assert answer.status == 0, answer
     starts = [api.load(f"s-{steps}", storage="journal:///studies.journal").summary.starts for steps in (300, 400)]
-    assert [set(one.values()) for one in starts] == [set(), {"study:s-300/1", "study:s-300/2"}]
+    assert [set(one.values()) for one in starts] == [{"default"}, {"study:s-300/1", "study:s-300/2"}]
 
 
 def test_time_is_shared_out(tuner: CommandLine) -> None:

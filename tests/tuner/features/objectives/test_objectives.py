@@ -209,7 +209,7 @@ INLINE = ("agent=synthetic", "executor=inline", "storage=memory", "tracker=jsonl
 
 
 def test_a_list_of_metrics_is_tuned_and_every_member_of_the_front_can_be_trained(tuner: CommandLine) -> None:
-    result = api.tune([*INLINE, "study.metric=[final,steps_to_20]", "study.name=two", "pruner=none"])
+    result = api.tune([*INLINE, "study.metric=[final,steps_to_20]", "study.name=two", "pruner=none", "warm_start=off"])
     summary = result.summary
     assert [other.name for other in summary.others] == ["steps_to_20"]
     assert summary.winner_label == FRONT.of(summary)[0]

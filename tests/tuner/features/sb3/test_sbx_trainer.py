@@ -28,7 +28,7 @@ from tuner.trial.messages import TrialInterrupted
 CONF = Path(__file__).parents[4] / "conf"
 TARGET = "tuner.features.sb3.sbx_trainer.Sbx"
 pytestmark = pytest.mark.filterwarnings("ignore:.*jax.*:DeprecationWarning")
-installed = pytest.mark.skipif(find_spec("sbx") is None, reason="pip install sbx-rl")
+installed = pytest.mark.sbx
 
 LIKE_SBX = """
 class SAC:
