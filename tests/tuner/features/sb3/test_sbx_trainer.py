@@ -1,7 +1,6 @@
 """Algorithms of SBX in the place of an agent: settings everywhere, runs where the package is installed."""
 
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
