@@ -28,7 +28,6 @@ RECORD = re.compile(
 """Date, commit and machine of the figures of a section."""
 WITHOUT_FIGURES = {
     "contenders.py": "**Measured:** see `against_others.py`.",
-    "equal_time.py": "**Measured:** no figures",
 }
 """By script: what its section says in place of date, commit and machine."""
 
