@@ -7,6 +7,7 @@ from note_rl.types import (
     BEHAVIOUR,
     IMPORTANCE_RATIO,
     NEXT_ACTION_MASK,
+    STATE_BEFORE,
     STEP_COLUMNS,
     Array,
     BoolArray,
@@ -15,7 +16,7 @@ from note_rl.types import (
 
 # The columns of steps in their order (`STEP_COLUMNS`), log_prob, and those of `_EXTRAS`: [E, ...] each
 Row = tuple[Array | None, ...]
-_EXTRAS = ("achieved_goal", BEHAVIOUR, IMPORTANCE_RATIO, ACTION_MASK, NEXT_ACTION_MASK)
+_EXTRAS = ("achieved_goal", BEHAVIOUR, IMPORTANCE_RATIO, ACTION_MASK, NEXT_ACTION_MASK, STATE_BEFORE)
 
 
 class Rows:

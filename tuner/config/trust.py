@@ -27,6 +27,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
     **{f"note_rl.agents.{package}.networks": ("CNN", "MLP") for package in ("keras", "pytorch")},
     **{f"note_rl.agents.{package}.encoded": ("encoded_network",) for package in ("keras", "pytorch")},
     **{f"note_rl.agents.{package}.layered": ("layered_network",) for package in ("keras", "pytorch")},
+    **{f"note_rl.agents.{package}.recurrent": ("recurrent_network",) for package in ("keras", "pytorch")},
     **{f"note_rl.optimizers.{package}": ("adam", "adamw", "rmsprop", "sgd") for package in ("keras", "pytorch")},
     "note_rl.settings": (
         *("Adaptive", "Distributed", "GSDE", "Hindsight", "Plateau", "Priority", "ReplaySettings", "RolloutPriority"),

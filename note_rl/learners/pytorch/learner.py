@@ -77,7 +77,7 @@ class PyTorchLearner:
 
     def __init__(self, agent: Any) -> None:
         self.agent = agent
-        self._is_recurrent = is_recurrent(type(agent))
+        self._is_recurrent = is_recurrent(agent)
         self.groups: list[list[Tensor]] = parameter_groups(agent.param)
         self.device = self.groups[0][0].device
         self.actor = Actor(agent, self._framework_act, self._acts_on_host())
@@ -116,14 +116,23 @@ class PyTorchLearner:
         return self._evaluate(self.agent.action, [obs], *([] if index is None else [index]))
 
     def _framework_act_from(self, obs: Array, before: State) -> tuple[FloatArray, State]:
+        return self._evaluate_from("action", obs, before)
+
+    def _evaluate_from(self, method: str, obs: Array, before: State) -> tuple[FloatArray, State]:
         tensors = {name: as_tensor(values, self.device) for name, values in before.items()}
         with torch.inference_mode(), self._modes.evaluating():
-            answers, after = pair_of(self.agent.action(as_tensor(obs, self.device), tensors), self.agent)
+            output = getattr(self.agent, method)(as_tensor(obs, self.device), tensors)
+            answers, after = pair_of(output, self.agent, method)
         return answers.cpu().numpy(), {name: tensor.cpu().numpy() for name, tensor in after.items()}
 
     def value(self, obs: Array) -> FloatArray:
         """Returns what the agent expects to gain, [N], from observations [N, *obs]."""
         return self._evaluate(self.agent.value, [obs]).reshape(-1)
+
+    def value_from(self, obs: Array, before: State) -> tuple[FloatArray, State]:
+        """Returns values [N] of a recurrent agent, and the states behind them; see `Learner.value_from`."""
+        values, after = self._evaluate_from("value", obs, before)
+        return values.reshape(-1), after
 
     def reward(self, obs: Array, action: Array, next_obs: Array) -> FloatArray:
         """Returns what the agent's reward() says, [N], of N transitions."""

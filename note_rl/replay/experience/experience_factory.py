@@ -6,13 +6,20 @@ import numpy as np
 
 from note_rl.environments.goals import GoalLayout
 from note_rl.environments.normalise import RewardNormaliser
+from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
+from note_rl.learners.declarations import learns_from_sequences
+from note_rl.learners.recurrence import packed, unpacked
 from note_rl.replay.experience.base import AgentView, Experience
 from note_rl.replay.experience.replay_experience import ReplayExperience
 from note_rl.replay.experience.rollout_experience import RolloutExperience
+from note_rl.replay.experience.rollout_sequences import SequencedRolloutExperience
 from note_rl.replay.experience.sequences import SequenceExperience
 from note_rl.replay.hindsight import goal_functions
+from note_rl.replay.whole_sequences import ValueFromState
 from note_rl.settings import ReplaySettings, RolloutSettings, Settings
+from note_rl.support.setting_fields import given, named
+from note_rl.types import Array, FloatArray
 
 
 def agent_view(
@@ -31,17 +38,43 @@ def agent_view(
         goals: Where the goal stands in an observation, where tasks have one.
         reward: Normalises rewards; None: they stay as they are.
     """
+    from_sequences = learns_from_sequences(agent)
     told = getattr(agent, "normalise_advantage", agent.default_normalise_advantage)
     return AgentView(
         gamma=(lambda: float(agent.gamma)) if hasattr(agent, "gamma") else None,
         gae_lambda=lambda: float(getattr(agent, "gae_lambda", agent.default_gae_lambda)),
-        value=learner.value if hasattr(agent, "value") else None,
+        value=learner.value if hasattr(agent, "value") and not from_sequences else None,
+        value_from=_value_from(agent, learner) if from_sequences else None,
         reward=learner.reward if hasattr(agent, "reward") else None,
         goals=goal_functions(agent, goals),
         standardise_advantage=told if told == "minibatch" else bool(told),
         normalise_obs=agent.obs_normaliser if settings.normalise_obs else None,
         normalise_reward=reward,
     )
+
+
+def _value_from(agent: Any, learner: Learner) -> ValueFromState:
+    """Values of observations in states that stand in rows."""
+
+    def value_from(obs: Array, before: FloatArray) -> tuple[FloatArray, FloatArray]:
+        values, after = learner.value_from(obs, unpacked(before, agent))
+        return values, packed(after)
+
+    return value_from
+
+
+def _of_rollouts(
+    chosen: RolloutSettings, view: AgentView, num_envs: int, rng: np.random.Generator
+) -> RolloutExperience:
+    if view.value_from is not None:
+        chosen.steps_of_sequence(num_envs)  # refuses what does not fit
+        return SequencedRolloutExperience(chosen.for_envs(num_envs), view, rng)
+    if chosen.sequence_length is not None:
+        raise SettingsError(
+            "{} is about agents with a memory, and this one has none: {}, or choose a network with one (lstm, gru)",
+            *(given(chosen, "sequence_length"), named(RolloutSettings, "sequence_length").leave_out()),
+        )
+    return RolloutExperience(chosen.for_envs(num_envs), view, rng)
 
 
 def make_experience(settings: Settings, view: AgentView, num_envs: int, rng: np.random.Generator) -> Experience:
@@ -54,5 +87,5 @@ def make_experience(settings: Settings, view: AgentView, num_envs: int, rng: np.
     if isinstance(chosen, ReplaySettings):
         return ReplayExperience(chosen, view, rng)
     if isinstance(chosen, RolloutSettings):
-        return RolloutExperience(chosen.for_envs(num_envs), view, rng)
+        return _of_rollouts(chosen, view, num_envs, rng)
     return SequenceExperience(chosen.for_envs(num_envs), view, rng)
