@@ -297,7 +297,7 @@ def check_settings(kind: type[Declared], settings: Settings) -> None:
         if not attribute.is_offered(settings) and not (weighs and name == _LOG_PROB_OLD and _from_rollouts(settings)):
             raise AgentContractError("the loss of {} reads {}, which {}", kind.__name__, name, attribute.comes_with)
     if updates_itself(kind):
-        _check_signals(kind, settings)
+        _check_signals(kind, settings, "has update() in its place")
     target_kl = getattr(settings.experience, "target_kl", None)
     if target_kl is not None and kind.batch_attributes and _LOG_PROB_OLD not in kind.batch_attributes:
         raise AgentContractError(
@@ -338,13 +338,19 @@ def say_if_weighed(kind: type[Declared], settings: Settings) -> None:
         )
 
 
-def _check_signals(kind: type[Declared], settings: Settings) -> None:
+def check_sequences(agent: Any, settings: Settings) -> None:
+    """Refuses what cannot be measured of an agent that learns from whole sequences (AgentContractError)."""
+    if learns_from_sequences(agent):
+        _check_signals(type(agent), settings, "learns from whole sequences, of which the samples are no parts")
+
+
+def _check_signals(kind: type[Declared], settings: Settings, reason: str) -> None:
     adaptive = settings.adaptive
     measured = [] if adaptive is None or adaptive.mode == "off" else adaptive.all_signals()
     if any(getattr(signal, "reads_gradients", False) for signal in measured):
         raise AgentContractError(
             "adaptive: gradients of a loss are to be measured, and {} {}: choose other signals",
-            *(kind.__name__, choice("has update() in its place")),
+            *(kind.__name__, choice(reason)),
         )
 
 

@@ -62,7 +62,7 @@ _LONGEST_NAME = 200  # in messages
 _SENDS_OR_WRITES = frozenset({"tuner.trackers.mlflow.MlflowTracker", "tuner.trackers.wandb.WandbTracker"})
 
 ENV_MODULES: Final = frozenset(
-    {f"note_rl.examples.{name}" for name in ("catch", "coordination", "environments", "simple_spread")}
+    {f"note_rl.examples.{name}" for name in ("catch", "coordination", "environments", "memory_tasks", "simple_spread")}
     | {"note_rl.environments.atari", "note_rl.environments.minatar", "gymnasium_robotics", "ale_py"}
 )
 """Modules before the colon of an environment's id."""

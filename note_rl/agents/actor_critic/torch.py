@@ -14,6 +14,7 @@ from note_rl.agents.shared.torch.layered import LayeredNetwork, have_one_trunk, 
 from note_rl.agents.shared.torch.networks import MLP, mlp
 from note_rl.agents.shared.torch.numbers import numbers_of
 from note_rl.agents.shared.torch.recurrent import RecurrentNetwork, State, memories_of
+from note_rl.learners.numpy_memory import ActingMemory
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 from note_rl.policy import GaussianPolicy, GSDEPolicy, Policy, SoftmaxPolicy
 from note_rl.rl_pytorch import RL_pytorch
@@ -125,6 +126,15 @@ class ActorCritic(ActorCriticSettings, RL_pytorch):
 
     def acting_layers(self) -> list[DenseLayer] | None:
         """The actor's layers, if it consists of dense ones."""
+        return self._output_layers() if self.memories is None else None
+
+    def acting_memory(self) -> ActingMemory | None:
+        """The memories, and the layers behind that of the policy, if there are but dense ones around the cells."""
+        cells = None if self.memories is None else self.memories.acting_cells()
+        layers = None if cells is None else self._output_layers()
+        return None if cells is None or layers is None else ActingMemory(cells, layers)
+
+    def _output_layers(self) -> list[DenseLayer] | None:
         if self.numbers is None or self.log_std is None:
             assert self.choice is not None
             return dense_layers_of(self.actor, self.choice.activation)

@@ -42,6 +42,7 @@ from note_rl.learners.keras.variables import (
 )
 from note_rl.learners.loss_checks import NORMALISED_APART, SamplesApart, check_is_a_mean
 from note_rl.learners.losses import Losses
+from note_rl.learners.numpy_memory import RecurrentActor
 from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.peers import Peers
 from note_rl.learners.policy_function import ExportedPolicy, RunExported
@@ -69,6 +70,9 @@ class KerasLearner:
         self.groups: list[list[Any]] = parameter_groups(agent.param)
         self.actor = Actor(agent, self._framework_act, mirrored=True, reading=self._reader)
         self._readers: list[ReadTogether[Any]] = []
+        self._act_from = RecurrentActor(
+            agent, self._framework_act_from, self.actor, self._reader if self._is_recurrent else None
+        )
         self._learned: tuple[int, dict[int, Array]] = (0, {})  # after how many changes, what variables hold
         self._optimizers: list[tuple[Any, list[Any]]] = []
         self._losses = Losses(agent, len(self.groups), TensorFlowArithmetic())
@@ -134,7 +138,7 @@ class KerasLearner:
         """Returns scores of the actions for observations [E, *obs]; see `Learner.act`."""
         if not self._is_recurrent:
             return self.actor(obs)
-        return (state or RecurrentState()).answer(self.agent, obs, episode_start, self._framework_act_from)
+        return (state or RecurrentState()).answer(self.agent, obs, episode_start, self._act_from)
 
     def act_one(self, obs: Array, agent_index: int) -> FloatArray:
         """Returns the scores of one agent among several; see `act`."""

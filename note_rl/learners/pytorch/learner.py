@@ -27,6 +27,7 @@ from note_rl.learners.batch_noise_scale import NoiseMoments
 from note_rl.learners.declarations import is_recurrent, updates_itself
 from note_rl.learners.loss_checks import NORMALISED_APART, SamplesApart, check_is_a_mean
 from note_rl.learners.losses import Losses, batch_attributes
+from note_rl.learners.numpy_memory import RecurrentActor
 from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.peers import Peers
 from note_rl.learners.policy_function import ExportedPolicy, RunExported
@@ -81,6 +82,8 @@ class PyTorchLearner:
         self.groups: list[list[Tensor]] = parameter_groups(agent.param)
         self.device = self.groups[0][0].device
         self.actor = Actor(agent, self._framework_act, self._acts_on_host())
+        in_numpy = self._is_recurrent and self.device.type == "cpu"
+        self._act_from = RecurrentActor(agent, self._framework_act_from, self.actor, _as_it_is if in_numpy else None)
         self._optimizers: list[tuple[torch.optim.Optimizer, list[Tensor]]] = []
         self._losses = Losses(agent, len(self.groups), TorchArithmetic(self.device))
         self._samples_apart = SamplesApart(agent, self._losses)
@@ -106,7 +109,7 @@ class PyTorchLearner:
         """Returns scores of the actions for observations [E, *obs]; see `Learner.act`."""
         if not self._is_recurrent:
             return self.actor(obs)
-        return (state or RecurrentState()).answer(self.agent, obs, episode_start, self._framework_act_from)
+        return (state or RecurrentState()).answer(self.agent, obs, episode_start, self._act_from)
 
     def act_one(self, obs: Array, agent_index: int) -> FloatArray:
         """Returns the scores of one agent among several; see `act`."""
@@ -330,6 +333,10 @@ class PyTorchLearner:
         set_random_state(self.device, state)
         self._forget_snapshots()  # which are of another agent
         self.actor.parameters_changed()
+
+
+def _as_it_is(read: Callable[[], Any]) -> Callable[[], Any]:
+    return read
 
 
 def _parameters_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:

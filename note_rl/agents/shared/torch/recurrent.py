@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from note_rl.agents.shared.layer_kinds import Shape
 from note_rl.agents.shared.memories import MemoryPlan, MemorySettings, check_has_place, no_place, zeros_of
 from note_rl.agents.shared.torch.layered import LayeredNetwork
+from note_rl.learners.numpy_memory import ActingCell
+from note_rl.learners.numpy_policy import DenseLayer
 from note_rl.settings.field_arguments import taking
 from note_rl.types import Array
 
@@ -27,6 +29,7 @@ class Memory(nn.Module):
     def __init__(self, plan: MemoryPlan) -> None:
         super().__init__()
         self.kind, self.units, self.state_size = plan.kind, plan.settings.units, plan.state_size
+        self.cell = plan.settings.cell
         self.encoder = LayeredNetwork(plan.encoder)
         self.recurrent = nn.Parameter(torch.empty(self.units, self.kind.num_gates * self.units))
         self._step = _lstm if self.kind.num_parts == 2 else _gru
@@ -66,6 +69,11 @@ class Memory(nn.Module):
             parts = self._step(gate, [part * keep for part in parts], self.recurrent)
             seen.append(parts[0])
         return torch.stack(seen, dim=1).flatten(0, 1)
+
+    def acting_cell(self) -> ActingCell | None:
+        """For acting in NumPy, if the layers of the encoder are dense."""
+        layers = self.encoder.dense_layers()
+        return None if layers is None else ActingCell(layers, self.recurrent.detach().numpy(), self.cell)
 
     def _parts(self, state: Tensor) -> Sequence[Tensor]:
         return state.chunk(self.kind.num_parts, dim=1)
@@ -115,6 +123,10 @@ class RecurrentNetwork(nn.Module):
         """The last layer of the head."""
         return self.head.output_layer
 
+    def dense_layers(self) -> list[DenseLayer] | None:
+        """Those behind the memory, for acting in NumPy."""
+        return self.head.dense_layers()
+
     def value_network(self) -> "RecurrentNetwork":
         """A network with one output for the value, with the memory of this one if that is shared."""
         return RecurrentNetwork(self.plan.of_value(), self.memory if self.plan.settings.shared else None)
@@ -160,6 +172,13 @@ class Memories:
         """The state in which episodes begin, [num_envs, S] by name."""
         sizes = {"policy": self.policy.state_size}
         return zeros_of(sizes if self.is_one else {**sizes, "value": self.value.state_size}, num_envs)
+
+    def acting_cells(self) -> dict[str, ActingCell] | None:
+        """The memories for acting in NumPy, by the name of their state, if all layers before the cells are dense."""
+        memories = {"policy": self.policy} if self.is_one else {"policy": self.policy, "value": self.value}
+        cells = {name: memory.acting_cell() for name, memory in memories.items()}
+        known = {name: cell for name, cell in cells.items() if cell is not None}
+        return known if len(known) == len(cells) else None
 
     def step(self, s: Tensor, state: State) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """Features for policy and value, [B, units] each, and the state behind them."""
