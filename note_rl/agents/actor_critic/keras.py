@@ -132,16 +132,18 @@ class ActorCritic(ActorCriticSettings, RL):
 
     def acting_layers(self) -> list[DenseLayer] | None:
         """The actor's layers, if it consists of dense ones."""
-        return self._output_layers() if self.memories is None else None
+        return self._layers_of(self.actor)
 
     def acting_memory(self) -> ActingMemory | None:
         """The memories, and the layers behind that of the policy, if there are but dense ones around the cells."""
         cells = None if self.memories is None else self.memories.acting_cells()
-        layers = None if cells is None else self._output_layers()
-        return None if cells is None or layers is None else ActingMemory(cells, layers)
+        if cells is None or not isinstance(self.actor, RecurrentNetwork):
+            return None
+        layers = self._layers_of(self.actor.head)
+        return None if layers is None else ActingMemory(cells, layers)
 
-    def _output_layers(self) -> list[DenseLayer] | None:
+    def _layers_of(self, network: Any) -> list[DenseLayer] | None:
         if self.numbers is None:
             assert self.choice is not None
-            return dense_layers_of(self.actor, self.choice.activation)
-        return self.numbers.layers(self.actor, self.log_std)
+            return dense_layers_of(network, self.choice.activation)
+        return self.numbers.layers(network, self.log_std)

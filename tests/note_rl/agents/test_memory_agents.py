@@ -1,4 +1,4 @@
-"""PPO and A2C with a memory: what they learn from is what they did, wherever they acted, and what does not go with it."""
+"""PPO and A2C with a memory: they learn from what they did, wherever they acted; and what does not go with it."""
 
 from functools import partial
 
@@ -22,6 +22,7 @@ from tests.note_rl.small_environments import Counting
 
 BOTH = pytest.mark.parametrize("framework", frameworks())
 LENGTHS = (3, 4, 6)
+SETTINGS = {"policy": SoftmaxPolicy(), "PPO": True, "rollout_steps": 8, "batch": 16, "num_envs": 2, "seed": 1}
 SMALL = {"units": 3, "hidden_sizes": (4,)}
 
 
@@ -49,7 +50,7 @@ def spread(framework, agent):
 
 
 def ready(agent, **settings):
-    agent.set(**{"policy": SoftmaxPolicy(), "PPO": True, "rollout_steps": 8, "batch": 16, "seed": 1, **settings})
+    agent.set(**{**SETTINGS, **settings})
     return agent
 
 
@@ -139,8 +140,7 @@ def test_a_border_of_one_environment_leaves_the_states_of_the_others():
     steps = collect(agent, agent.env, None, 16)
     states = steps.extras[STATE_BEFORE]
     begins = np.concatenate([np.zeros((1, 3), bool), steps.ended[:-1]])
-    assert begins[1:].any()
-    assert not begins[1:].all(1).any()
+    assert (begins.any(1) & ~begins.all(1)).sum() > 2
     assert (states[begins] == 0.0).all()
     assert (np.abs(states[1:][~begins[1:]]).min(-1) > 0.0).all()
 
@@ -164,7 +164,7 @@ def test_the_first_gradient_step_is_on_the_policy_that_acted(framework, kind):
 def test_gsde_takes_its_features_from_behind_the_memory(framework):
     agent = framework.agents.PPO(env="Pendulum-v1", network=network(framework, head_sizes=(5,)), gsde=GSDE())
     assert tuple(agent.log_std.shape) == (5, 1)
-    ready(agent, policy=GSDEPolicy(), batch="rollout", num_epochs=1, num_envs=2)
+    ready(agent, policy=GSDEPolicy(), batch="rollout", num_epochs=1)
     train(framework, agent, 16)
     assert agent.reported["approx_kl"] < 1e-7
 
@@ -183,10 +183,10 @@ def test_worker_processes_send_the_states_with_the_steps(overlapping):
 def test_a_run_resumed_within_episodes_is_the_undisturbed_one(framework, cell, tmp_path):
     def prepared():
         env = [partial(gymnasium.make, "CartPole-v1") for _ in range(2)]
-        return ready(made(framework, env, cell=cell), num_epochs=2)
+        return ready(made(framework, env, cell=cell), num_epochs=2, num_envs=None)
 
     whole, first, second = prepared(), prepared(), prepared()
-    stop = LambdaCallback(on_phase_end=lambda phase, logs: setattr(first, "stop_training", phase == 1))
+    stop = LambdaCallback(on_phase_end=lambda phase, logs: setattr(first, "stop_training", phase == 2))
     train(framework, whole, 64)
     train(framework, first, 64, [stop])
     assert first.num_env_steps == 32
@@ -228,21 +228,21 @@ def test_agents_without_a_place_for_states_refuse_the_network(framework):
 def test_settings_that_do_not_go_with_sequences_are_refused():
     (framework,) = frameworks()[0].values
     for settings, message in (
-        ({"PR": True}, "PR=True draws single transitions.*leave PR out"),
+        ({"PR": True}, "PR=True draws single transitions.*leave PR=True out"),
         ({"rollout_steps": 5, "batch": 12, "num_envs": 8}, "rollout of 5 steps.*have none in common"),
         ({"sequence_length": 3}, "sequence_length=3"),
     ):
         agent = ready(made(framework, Counting), **settings)
         with pytest.raises(SettingsError, match=message):
             train(framework, agent, 64)
-    plain = ready(framework.agents.PPO(env=Counting), sequence_length=4, num_envs=2)
+    plain = ready(framework.agents.PPO(env=Counting), sequence_length=4)
     with pytest.raises(SettingsError, match="sequence_length=4 is about agents with a memory, and this one has none"):
         train(framework, plain, 64)
 
 
 def test_a_memory_is_not_exported_and_says_why_its_steps_are_not_recorded(tmp_path):
     (framework,) = frameworks()[0].values
-    agent = ready(made(framework, Counting), num_envs=2)
+    agent = ready(made(framework, Counting))
     with pytest.raises(SettingsError, match="answers by an observation alone, and PPO has a state"):
         agent.export(tmp_path / "a.onnx")
     train(framework, agent, 32 * 300, callbacks=[stop_after(agent, 3)])
@@ -257,8 +257,8 @@ def test_replicas_and_measured_gradients_are_refused():
     (framework,) = frameworks()[0].values
     adaptive = Adaptive(signals=["gradient_noise"], parameters={"clip": {}})
     agent = ready(made(framework, Counting), num_envs=2, adaptive=adaptive)
-    with pytest.raises(AgentContractError, match="PPO learns from whole sequences.*choose other signals"):
+    with pytest.raises(AgentContractError, match=r"PPO learns from whole sequences.*choose other signals"):
         train(framework, agent, 32)
-    agent = ready(made(framework, Counting), num_envs=2)
+    agent = ready(made(framework, Counting))
     with pytest.raises(AgentContractError, match="couples_samples"):
         agent.distributed_training(optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=32, replicas=2)

@@ -12,7 +12,6 @@ from note_rl.agents.shared.layer_kinds import Shape
 from note_rl.agents.shared.memories import MemoryPlan, MemorySettings, check_has_place, no_place, zeros_of
 from note_rl.learners.keras.variables import as_array
 from note_rl.learners.numpy_memory import ActingCell
-from note_rl.learners.numpy_policy import DenseLayer
 from note_rl.settings.field_arguments import taking
 from note_rl.types import Array
 
@@ -38,7 +37,7 @@ class Memory(keras.Model):  # type: ignore[misc]  # Keras ships no types
             shape=(self.units, self.kind.num_gates * self.units),
             initializer=keras.initializers.RandomUniform(-bound, bound),
         )
-        self._step = _lstm if self.kind.num_parts == 2 else _gru
+        self.follow = _lstm if self.kind.num_parts == 2 else _gru
         self._begin_keeping()
         self.built = True
 
@@ -55,56 +54,62 @@ class Memory(keras.Model):  # type: ignore[misc]  # Keras ships no types
 
     def step(self, x: tf.Tensor, state: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Features [B, units] of observations [B, *obs] in states [B, S], and the states behind them."""
-        parts = self._step(self.encoder(x), self._parts(state), tf.convert_to_tensor(self.recurrent))
+        parts = self.follow(self.encoder(x), self.parts(state), tf.convert_to_tensor(self.recurrent))
         return parts[0], tf.concat(parts, axis=1)
 
-    def sequences(self, x: tf.Tensor, first: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
-        """Features [n * L, units] of n sequences of L steps, one after the other.
-
-        Args:
-            x: Observations. [n * L, *obs]
-            first: The states before the first steps. [n, S]
-            starts: 1 where an episode begins, and nothing is remembered from before it, else 0. [n * L]
-        """
-        num = first.shape[0]
-        gates = _by_time(self.encoder(x), num, self.kind.num_gates * self.units)
-        keeps = _by_time(1.0 - starts, num, 1)
-        recurrent = tf.convert_to_tensor(self.recurrent)
-
-        def follow(parts: Sequence[tf.Tensor], now: tuple[tf.Tensor, tf.Tensor]) -> Sequence[tf.Tensor]:
-            gate, keep = now
-            return self._step(gate, [part * keep for part in parts], recurrent)
-
-        seen = tf.scan(follow, (gates, keeps), self._parts(first))[0]  # [L, n, units]
-        return tf.reshape(tf.transpose(seen, (1, 0, 2)), (-1, self.units))
+    def parts(self, states: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """What states [..., S] consist of, [..., units] each; the first is what the head sees."""
+        return tuple(tf.split(states, self.kind.num_parts, axis=-1))
 
     def acting_cell(self) -> ActingCell | None:
         """For acting in NumPy, if the layers of the encoder are dense."""
         layers = self.encoder.dense_layers()
         return None if layers is None else ActingCell(layers, as_array(self.recurrent), self.cell)
 
-    def _parts(self, state: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        return tuple(tf.split(state, self.kind.num_parts, axis=1))
 
+def through_sequences(
+    memories: Sequence[Memory], x: tf.Tensor, first: Sequence[tf.Tensor], starts: tf.Tensor
+) -> list[tf.Tensor]:
+    """Features [n * L, units] that memories of one kind have of n sequences of L steps, one after the other.
 
-def _by_time(rows: tf.Tensor, num: int, width: int) -> tf.Tensor:
-    """[n * L, width] -> [L, n, width]."""
-    return tf.transpose(tf.reshape(rows, (num, -1, width)), (1, 0, 2))
+    They go side by side through the steps: a step costs as much for two as for one.
+
+    Args:
+        memories: One or several.
+        x: Observations. [n * L, *obs]
+        first: The states before the first steps, [n, S] of each memory.
+        starts: 1 where an episode begins, and nothing is remembered from before it, else 0. [n * L]
+    """
+    one, num = memories[0], first[0].shape[0]
+    width = one.kind.num_gates * one.units
+    gates = tf.stack([tf.reshape(memory.encoder(x), (num, -1, width)) for memory in memories])
+    keeps = tf.transpose(tf.reshape(1.0 - starts, (num, -1, 1)), (1, 0, 2))  # [L, n, 1]
+    recurrent = tf.stack([tf.convert_to_tensor(memory.recurrent) for memory in memories])
+
+    def follow(parts: Sequence[tf.Tensor], now: tuple[tf.Tensor, tf.Tensor]) -> Sequence[tf.Tensor]:
+        gate, keep = now
+        return one.follow(gate, [part * keep for part in parts], recurrent)
+
+    by_time = tf.transpose(gates, (2, 0, 1, 3))  # [L, M, n, G]
+    seen = tf.scan(follow, (by_time, keeps), one.parts(tf.stack(list(first))))[0]  # [L, M, n, units]
+    features = tf.reshape(tf.transpose(seen, (1, 2, 0, 3)), (len(memories), -1, one.units))
+    return tf.unstack(features)
 
 
 def _lstm(x: tf.Tensor, parts: Sequence[tf.Tensor], recurrent: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    """The parts [..., units] of the states behind gates [..., 4 * units]; `memories` has the equations."""
     hidden, cell = parts
-    gates, units = x + tf.matmul(hidden, recurrent), hidden.shape[1]
-    take, keep, show = tf.split(tf.sigmoid(gates[:, : 3 * units]), 3, axis=1)
-    cell = keep * cell + take * tf.tanh(gates[:, 3 * units :])
+    gates, units = x + tf.matmul(hidden, recurrent), hidden.shape[-1]
+    take, keep, show = tf.split(tf.sigmoid(gates[..., : 3 * units]), 3, axis=-1)
+    cell = keep * cell + take * tf.tanh(gates[..., 3 * units :])
     return show * tf.tanh(cell), cell
 
 
 def _gru(x: tf.Tensor, parts: Sequence[tf.Tensor], recurrent: tf.Tensor) -> tuple[tf.Tensor, ...]:
     (hidden,) = parts
-    remembered, units = tf.matmul(hidden, recurrent), hidden.shape[1]
-    reset, keep = tf.split(tf.sigmoid(x[:, : 2 * units] + remembered[:, : 2 * units]), 2, axis=1)
-    new = tf.tanh(x[:, 2 * units :] + reset * remembered[:, 2 * units :])
+    remembered, units = tf.matmul(hidden, recurrent), hidden.shape[-1]
+    reset, keep = tf.split(tf.sigmoid(x[..., : 2 * units] + remembered[..., : 2 * units]), 2, axis=-1)
+    new = tf.tanh(x[..., 2 * units :] + reset * remembered[..., 2 * units :])
     return (new + keep * (hidden - new),)
 
 
@@ -124,8 +129,12 @@ class RecurrentNetwork(keras.Model):  # type: ignore[misc]
         self._borrows = memory is not None
         self.built = True
 
-    def call(self, x: tf.Tensor) -> tf.Tensor:
-        """Refuses to answer to observations alone (SettingsError)."""
+    def __call__(self, *inputs: Any, **named: Any) -> tf.Tensor:
+        """Refuses to answer to observations alone (SettingsError), in words to which Keras adds none."""
+        raise no_place("this agent")
+
+    def features(self, x: tf.Tensor) -> tf.Tensor:
+        """Refuses to, as they depend on a state."""
         raise no_place("this agent")
 
     def last_hidden(self, features: tf.Tensor) -> tf.Tensor:
@@ -136,10 +145,6 @@ class RecurrentNetwork(keras.Model):  # type: ignore[misc]
     def output_layer(self) -> keras.layers.Dense:
         """The last layer of the head."""
         return self.head.output_layer
-
-    def dense_layers(self) -> list[DenseLayer] | None:
-        """Those behind the memory, for acting in NumPy."""
-        return self.head.dense_layers()
 
     def value_network(self) -> "RecurrentNetwork":
         """A network with one output for the value, with the memory of this one if that is shared."""
@@ -203,16 +208,18 @@ class Memories:
         return of_policy, of_value, {"policy": policy_after, "value": value_after}
 
     def sequences(self, s: tf.Tensor, before: tf.Tensor, starts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Features for policy and value of whole sequences; see `Memory.sequences`.
+        """Features for policy and value of whole sequences; see `through_sequences`.
 
         Args:
             s: Observations. [n * L, *obs]
             before: `state_before` of a minibatch. [n, S]
             starts: `episode_start` of a minibatch. [n * L]
         """
-        of_policy, of_value = before[:, : self.policy.state_size], before[:, self.policy.state_size :]
-        seen = self.policy.sequences(s, of_policy, starts)
-        return seen, seen if self.is_one else self.value.sequences(s, of_value, starts)
+        if self.is_one:
+            (seen,) = through_sequences([self.policy], s, [before], starts)
+            return seen, seen
+        of_policy, of_value = through_sequences([self.policy, self.value], s, tf.split(before, 2, axis=1), starts)
+        return of_policy, of_value
 
 
 def memories_of(agent: Any, policy: keras.Model, value: keras.Model, critic_network: Any) -> Memories | None:

@@ -11,7 +11,6 @@ from note_rl.agents.shared.layer_kinds import Shape
 from note_rl.agents.shared.memories import MemoryPlan, MemorySettings, check_has_place, no_place, zeros_of
 from note_rl.agents.shared.torch.layered import LayeredNetwork
 from note_rl.learners.numpy_memory import ActingCell
-from note_rl.learners.numpy_policy import DenseLayer
 from note_rl.settings.field_arguments import taking
 from note_rl.types import Array
 
@@ -32,7 +31,7 @@ class Memory(nn.Module):
         self.cell = plan.settings.cell
         self.encoder = LayeredNetwork(plan.encoder)
         self.recurrent = nn.Parameter(torch.empty(self.units, self.kind.num_gates * self.units))
-        self._step = _lstm if self.kind.num_parts == 2 else _gru
+        self.follow = _lstm if self.kind.num_parts == 2 else _gru
         bound = self.units**-0.5
         nn.init.uniform_(self.recurrent, -bound, bound)
         self._begin_keeping()
@@ -50,48 +49,55 @@ class Memory(nn.Module):
 
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Features [B, units] of observations [B, *obs] in states [B, S], and the states behind them."""
-        parts = self._step(self.encoder(x), self._parts(state), self.recurrent)
-        return parts[0], torch.cat(parts, dim=1)
+        parts = self.follow(self.encoder(x)[None], self.parts(state[None]), self.recurrent[None])
+        return parts[0][0], torch.cat(parts, dim=2)[0]
 
-    def sequences(self, x: Tensor, first: Tensor, starts: Tensor) -> Tensor:
-        """Features [n * L, units] of n sequences of L steps, one after the other.
-
-        Args:
-            x: Observations. [n * L, *obs]
-            first: The states before the first steps. [n, S]
-            starts: 1 where an episode begins, and nothing is remembered from before it, else 0. [n * L]
-        """
-        num = first.shape[0]
-        gates = self.encoder(x).view(num, -1, self.kind.num_gates * self.units).unbind(1)
-        keeps = (1.0 - starts).view(num, -1, 1).unbind(1)
-        parts, seen = self._parts(first), []
-        for gate, keep in zip(gates, keeps, strict=True):
-            parts = self._step(gate, [part * keep for part in parts], self.recurrent)
-            seen.append(parts[0])
-        return torch.stack(seen, dim=1).flatten(0, 1)
+    def parts(self, states: Tensor) -> Sequence[Tensor]:
+        """What states [..., S] consist of, [..., units] each; the first is what the head sees."""
+        return states.chunk(self.kind.num_parts, dim=-1)
 
     def acting_cell(self) -> ActingCell | None:
         """For acting in NumPy, if the layers of the encoder are dense."""
         layers = self.encoder.dense_layers()
         return None if layers is None else ActingCell(layers, self.recurrent.detach().numpy(), self.cell)
 
-    def _parts(self, state: Tensor) -> Sequence[Tensor]:
-        return state.chunk(self.kind.num_parts, dim=1)
+
+def through_sequences(memories: Sequence[Memory], x: Tensor, first: Sequence[Tensor], starts: Tensor) -> list[Tensor]:
+    """Features [n * L, units] that memories of one kind have of n sequences of L steps, one after the other.
+
+    They go side by side through the steps: a step costs as much for two as for one.
+
+    Args:
+        memories: One or several.
+        x: Observations. [n * L, *obs]
+        first: The states before the first steps, [n, S] of each memory.
+        starts: 1 where an episode begins, and nothing is remembered from before it, else 0. [n * L]
+    """
+    one, num = memories[0], len(first[0])
+    gates = torch.stack([memory.encoder(x).view(num, len(x) // num, -1) for memory in memories]).unbind(2)  # [M, n, G]
+    keeps = (1.0 - starts).view(num, -1, 1).unbind(1)  # [n, 1]
+    recurrent = torch.stack([memory.recurrent for memory in memories])
+    parts, seen = one.parts(torch.stack(list(first))), []
+    for gate, keep in zip(gates, keeps, strict=True):
+        parts = one.follow(gate, [part * keep for part in parts], recurrent)
+        seen.append(parts[0])
+    return [features.flatten(0, 1) for features in torch.stack(seen, dim=2)]
 
 
 def _lstm(x: Tensor, parts: Sequence[Tensor], recurrent: Tensor) -> Sequence[Tensor]:
+    """The parts [M, n, units] of the states behind gates [M, n, 4 * units]; `memories` has the equations."""
     hidden, cell = parts
-    gates = torch.addmm(x, hidden, recurrent)
-    take, keep, show = gates[:, : 3 * hidden.shape[1]].sigmoid().chunk(3, dim=1)
-    cell = keep * cell + take * gates[:, 3 * hidden.shape[1] :].tanh()
+    gates, units = torch.baddbmm(x, hidden, recurrent), hidden.shape[2]
+    take, keep, show = gates[..., : 3 * units].sigmoid().chunk(3, dim=2)
+    cell = keep * cell + take * gates[..., 3 * units :].tanh()
     return show * cell.tanh(), cell
 
 
 def _gru(x: Tensor, parts: Sequence[Tensor], recurrent: Tensor) -> Sequence[Tensor]:
     (hidden,) = parts
-    remembered, units = hidden @ recurrent, hidden.shape[1]
-    reset, keep = (x[:, : 2 * units] + remembered[:, : 2 * units]).sigmoid().chunk(2, dim=1)
-    new = (x[:, 2 * units :] + reset * remembered[:, 2 * units :]).tanh()
+    remembered, units = hidden @ recurrent, hidden.shape[2]
+    reset, keep = (x[..., : 2 * units] + remembered[..., : 2 * units]).sigmoid().chunk(2, dim=2)
+    new = (x[..., 2 * units :] + reset * remembered[..., 2 * units :]).tanh()
     return (new + keep * (hidden - new),)
 
 
@@ -114,6 +120,10 @@ class RecurrentNetwork(nn.Module):
         """Refuses to answer to observations alone (SettingsError)."""
         raise no_place("this agent")
 
+    def features(self, x: Tensor) -> Tensor:
+        """Refuses to, as they depend on a state."""
+        raise no_place("this agent")
+
     def last_hidden(self, features: Tensor) -> Tensor:
         """What the output layer sees, [B, F], given what the memory says."""
         return self.head.last_hidden(self.head.features(features))
@@ -122,10 +132,6 @@ class RecurrentNetwork(nn.Module):
     def output_layer(self) -> nn.Linear:
         """The last layer of the head."""
         return self.head.output_layer
-
-    def dense_layers(self) -> list[DenseLayer] | None:
-        """Those behind the memory, for acting in NumPy."""
-        return self.head.dense_layers()
 
     def value_network(self) -> "RecurrentNetwork":
         """A network with one output for the value, with the memory of this one if that is shared."""
@@ -189,16 +195,18 @@ class Memories:
         return of_policy, of_value, {"policy": policy_after, "value": value_after}
 
     def sequences(self, s: Tensor, before: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
-        """Features for policy and value of whole sequences; see `Memory.sequences`.
+        """Features for policy and value of whole sequences; see `through_sequences`.
 
         Args:
             s: Observations. [n * L, *obs]
             before: `state_before` of a minibatch. [n, S]
             starts: `episode_start` of a minibatch. [n * L]
         """
-        of_policy, of_value = before[:, : self.policy.state_size], before[:, self.policy.state_size :]
-        seen = self.policy.sequences(s, of_policy, starts)
-        return seen, seen if self.is_one else self.value.sequences(s, of_value, starts)
+        if self.is_one:
+            (seen,) = through_sequences([self.policy], s, [before], starts)
+            return seen, seen
+        of_policy, of_value = through_sequences([self.policy, self.value], s, before.chunk(2, dim=1), starts)
+        return of_policy, of_value
 
 
 def memories_of(agent: Any, policy: nn.Module, value: nn.Module, critic_network: Any) -> Memories | None:

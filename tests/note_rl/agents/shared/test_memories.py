@@ -47,6 +47,15 @@ def memory_of(framework, cell):
     return made(MemorySettings(cell=cell, units=UNITS, hidden_sizes=(4,)).plan((2,), 1))
 
 
+def passed(framework, memory, x, first, starts):
+    """What a memory has seen, beside another one in whose place it must not come."""
+    other = memory_of(framework, memory.cell)
+    through = framework.module("shared/recurrent").through_sequences
+    alone, (beside, _) = through([memory], x, [first], starts)[0], through([memory, other], x, [first, first], starts)
+    np.testing.assert_allclose(framework.array(alone), framework.array(beside), atol=1e-6)
+    return alone
+
+
 def tensor(framework, values):
     if framework.package == "pytorch":
         import torch
@@ -88,7 +97,7 @@ def test_sequences_are_their_steps_and_forget_where_an_episode_begins(framework,
     assert 0 < starts[:, 1:].sum() < 15
     flat = obs.reshape(18, 2)
     gates = framework.array(memory.encoder(tensor(framework, flat))).astype(np.float64).reshape(3, 6, -1)
-    found = memory.sequences(tensor(framework, flat), tensor(framework, first), tensor(framework, starts.ravel()))
+    found = passed(framework, memory, *(tensor(framework, one) for one in (flat, first, starts.ravel())))
     expected = naive_sequences(cell, gates, first, starts, recurrent_of(framework, memory))
     np.testing.assert_allclose(framework.array(found).reshape(3, 6, UNITS), expected, atol=1e-6)
 
@@ -120,12 +129,12 @@ def gradient(framework, memory, arguments, weights):
     if framework.package == "pytorch":
         import torch
 
-        seen = memory.sequences(*arguments).view(2, 2, UNITS)[:, 1]
+        seen = passed(framework, memory, *arguments).view(2, 2, UNITS)[:, 1]
         return torch.autograd.grad((seen * torch.tensor(weights)).sum(), memory.recurrent)[0].numpy()
     import tensorflow as tf
 
     with tf.GradientTape() as tape:
-        seen = tf.reshape(memory.sequences(*arguments), (2, 2, UNITS))[:, 1]
+        seen = tf.reshape(passed(framework, memory, *arguments), (2, 2, UNITS))[:, 1]
         total = tf.reduce_sum(seen * tf.constant(weights, tf.float32))
     return tape.gradient(total, memory.recurrent.value).numpy()
 
@@ -156,6 +165,6 @@ def test_policy_and_value_have_one_memory_or_two(framework, shared):
 
 def test_values_out_of_range_are_refused_by_name(framework):
     make = framework.module("shared/recurrent").recurrent_network
-    for wrong, message in (({"cell": "rnn"}, "cell.*lstm or gru"), ({"units": 0}, "units")):
+    for wrong, message in (({"cell": "rnn"}, "cell must be one of lstm, gru"), ({"units": 0}, "units")):
         with pytest.raises(SettingsError, match=message):
             make((2,), 1, **wrong)
