@@ -253,6 +253,27 @@ class RolloutSettings:
         """Steps that each of `num_envs` environments contributes to a rollout."""
         return self.num_steps if self.num_env_steps is None else max(self.num_env_steps // num_envs, 1)
 
+    def check_memory(self, has_memory: bool, num_envs: int) -> None:
+        """Refuses what does not go with an agent that has a memory, or has none.
+
+        Raises:
+            SettingsError: Naming what to leave out or change.
+        """
+        if not has_memory:
+            if self.sequence_length is not None:
+                raise SettingsError(
+                    "{} is about agents with a memory, and this one has none: {}, or choose a network with one "
+                    "(lstm, gru)",
+                    *(given(self, "sequence_length"), named(type(self), "sequence_length").leave_out()),
+                )
+            return
+        if self.priority is not None:
+            raise SettingsError(
+                "{} draws single transitions, and an agent with a memory learns from whole sequences: {}",
+                *(PR.at(True), PR.leave_out()),
+            )
+        self.steps_of_sequence(num_envs)
+
     def steps_of_sequence(self, num_envs: int) -> int:
         """Steps of each sequence that an agent with a memory learns from.
 

@@ -53,9 +53,14 @@ def check_network(run: RunConfig, kind: type[Declared], env: Any) -> None:
         _check_critic(run, networks.network, kind)
 
 
+def has_memory(node: Mapping[str, Any]) -> bool:
+    """Whether a node makes a network with a memory."""
+    return str(node.get("_target_")).endswith(_RECURRENT)
+
+
 def _check_memory(node: Mapping[str, Any], kind: type[Declared], alone: bool) -> None:
     """A memory needs an agent that learns from sequences, and serves policy and value."""
-    if not str(node.get("_target_")).endswith(_RECURRENT):
+    if not has_memory(node):
         return
     choice = f"network={node.get('cell', 'lstm')}"
     if STATE_BEFORE not in kind.batch_attributes:

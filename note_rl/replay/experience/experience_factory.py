@@ -6,7 +6,6 @@ import numpy as np
 
 from note_rl.environments.goals import GoalLayout
 from note_rl.environments.normalise import RewardNormaliser
-from note_rl.errors import SettingsError
 from note_rl.learners.base import Learner
 from note_rl.learners.declarations import learns_from_sequences
 from note_rl.learners.recurrence import packed, unpacked
@@ -18,7 +17,6 @@ from note_rl.replay.experience.sequences import SequenceExperience
 from note_rl.replay.hindsight import goal_functions
 from note_rl.replay.whole_sequences import ValueFromState
 from note_rl.settings import ReplaySettings, RolloutSettings, Settings
-from note_rl.support.setting_fields import given, named
 from note_rl.types import Array, FloatArray
 
 
@@ -63,20 +61,6 @@ def _value_from(agent: Any, learner: Learner) -> ValueFromState:
     return value_from
 
 
-def _of_rollouts(
-    chosen: RolloutSettings, view: AgentView, num_envs: int, rng: np.random.Generator
-) -> RolloutExperience:
-    if view.value_from is not None:
-        chosen.steps_of_sequence(num_envs)  # refuses what does not fit
-        return SequencedRolloutExperience(chosen.for_envs(num_envs), view, rng)
-    if chosen.sequence_length is not None:
-        raise SettingsError(
-            "{} is about agents with a memory, and this one has none: {}, or choose a network with one (lstm, gru)",
-            *(given(chosen, "sequence_length"), named(RolloutSettings, "sequence_length").leave_out()),
-        )
-    return RolloutExperience(chosen.for_envs(num_envs), view, rng)
-
-
 def make_experience(settings: Settings, view: AgentView, num_envs: int, rng: np.random.Generator) -> Experience:
     """Replay, rollouts or sequences.
 
@@ -87,5 +71,8 @@ def make_experience(settings: Settings, view: AgentView, num_envs: int, rng: np.
     if isinstance(chosen, ReplaySettings):
         return ReplayExperience(chosen, view, rng)
     if isinstance(chosen, RolloutSettings):
-        return _of_rollouts(chosen, view, num_envs, rng)
+        has_memory = view.value_from is not None
+        chosen.check_memory(has_memory, num_envs)
+        kind = SequencedRolloutExperience if has_memory else RolloutExperience
+        return kind(chosen.for_envs(num_envs), view, rng)
     return SequenceExperience(chosen.for_envs(num_envs), view, rng)

@@ -176,7 +176,7 @@ def test_a_memory_reaches_the_agent_and_is_played_again(tuner: CommandLine) -> N
         ("dqn", ("network=lstm",), "network=lstm is a network with a memory, and DQN has no place for its state"),
         ("trpo", ("network=gru",), "network=gru is a network with a memory, and TRPO has no place for its state"),
         ("ppo", ("network=lstm", "+network@network.critic=mlp"), "network=lstm gives the value a memory, too"),
-        ("ppo", ("network=lstm", "network.cell=rnn"), "network.cell must be one of lstm, gru"),
+        ("ppo", ("network=lstm", "network.cell=rnn"), "network.cell=rnn is not possible: it must be one of lstm, gru"),
         ("ppo", ("buffer.sequence_length=4",), "buffer.sequence_length=4 is about agents with a memory"),
     ],
 )
