@@ -240,13 +240,24 @@ def test_settings_that_do_not_go_with_sequences_are_refused():
         train(framework, plain, 64)
 
 
-def test_a_memory_is_not_exported_and_says_why_its_steps_are_not_recorded(tmp_path):
+def test_a_memory_is_not_exported(tmp_path):
     (framework,) = frameworks()[0].values
     agent = ready(made(framework, Counting))
     with pytest.raises(SettingsError, match="answers by an observation alone, and PPO has a state"):
         agent.export(tmp_path / "a.onnx")
-    train(framework, agent, 32 * 300, callbacks=[stop_after(agent, 3)])
-    assert "PPO has a memory" in str(agent.how_steps_are_taken())
+
+
+def test_steps_along_sequences_are_recorded_and_replayed():
+    (framework,) = frameworks()[0].values
+    trained = []
+    for jit in (False, "auto"):
+        env = [partial(gymnasium.make, "CartPole-v1") for _ in range(4)]
+        agent = ready(made(framework, env), rollout_steps=4, num_epochs=2, num_envs=None)
+        train(framework, agent, 16 * 2_000, [stop_after(agent, 8)], jit_compile=jit)
+        trained.append(agent)
+    assert [agent.how_steps_are_taken().way for agent in trained] == ["eager", "replayed"]
+    for mine, other in zip(*map(framework.parameters, trained), strict=True):
+        np.testing.assert_allclose(mine, other, atol=1e-6)
 
 
 def stop_after(agent, phases):

@@ -8,7 +8,6 @@ from typing import Any
 from torch import Tensor, nn
 
 from note_rl.learners.captured_values import ABSENT, PLAIN, is_same
-from note_rl.learners.declarations import is_recurrent
 from note_rl.learners.python_objects import iterator_named_by
 from note_rl.learners.pytorch.modes import networks_in, networks_of
 from note_rl.learners.pytorch.step_graph.forms import can_change_within, form_of, identities_of
@@ -151,8 +150,6 @@ def why_not_recorded(agent: Any) -> str:
     name = type(agent).__name__
     if not vars(type(agent)).get("traceable", False):
         return f"{name} does not declare `traceable = True`"
-    if is_recurrent(agent):
-        return f"{name} has a memory, and steps along sequences are not recorded yet"
     for network in networks_of(agent):
         for layer in network.modules():
             if not layer_is_known(layer):
