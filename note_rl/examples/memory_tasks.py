@@ -28,7 +28,7 @@ class SomeNumbers(gymnasium.ObservationWrapper[Array, Any, Array]):
         assert isinstance(space, spaces.Box)
         self._shown = list(shown)
         low, high = space.low[self._shown], space.high[self._shown]
-        self.observation_space = spaces.Box(low, high, dtype=space.dtype.type)  # type: ignore[union-attr]
+        self.observation_space = spaces.Box(low, high, dtype=space.dtype.type)
 
     def observation(self, observation: Array) -> Array:
         """The numbers at these places."""

@@ -108,7 +108,7 @@ class RecurrentActor:
         self._layers: ActingMemory | None = None
         self._num_changes = -1
 
-    def __call__(self, obs: Array, before: State) -> tuple[FloatArray, State]:
+    def __call__(self, obs: Array, before: State) -> tuple[FloatArray, Mapping[str, Array]]:
         """Returns answers [E, ...] to observations [E, *obs] in these states, and the states behind them."""
         changes = self._actor.num_changes
         if self._read is not None and changes != self._num_changes:

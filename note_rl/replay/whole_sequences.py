@@ -55,7 +55,8 @@ class SequencedRollout(Rollout):
         num_batches = len(sequences) // per_batch
         used = num_batches * per_batch
         order = np.concatenate([rng.permutation(len(sequences))[:used] for _ in range(num_epochs)])
-        return sequences[order].reshape(num_epochs * num_batches, batch_size)
+        index: IntArray = sequences[order].reshape(num_epochs * num_batches, batch_size)
+        return index
 
     def gather(self, index: IntArray, sync: BoolArray) -> Sample:
         """As `Rollout` does, with the states [K, B / L, S] before the first steps of the sequences."""

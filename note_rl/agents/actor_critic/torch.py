@@ -13,7 +13,7 @@ from note_rl.agents.shared.torch.encoded import EncodedNetwork
 from note_rl.agents.shared.torch.layered import LayeredNetwork, have_one_trunk, policy_and_value, through_one_trunk
 from note_rl.agents.shared.torch.networks import MLP, mlp
 from note_rl.agents.shared.torch.numbers import numbers_of
-from note_rl.agents.shared.torch.recurrent import RecurrentNetwork, State, memories_of
+from note_rl.agents.shared.torch.recurrent import RecurrentNetwork, State, memories_of, outputs_behind
 from note_rl.learners.numpy_memory import ActingMemory
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 from note_rl.policy import GaussianPolicy, GSDEPolicy, Policy, SoftmaxPolicy
@@ -68,7 +68,7 @@ class ActorCritic(ActorCriticSettings, RL_pytorch):
             return self._answers(self.actor(s))
         assert state is not None
         of_policy, _, after = self.memories.step(s, state)
-        return self._answers(self.actor.head(of_policy)), after
+        return self._answers(outputs_behind(self.actor, of_policy)), after
 
     def _answers(self, outputs: Tensor) -> Tensor:
         if self.numbers is None or self.log_std is None:
@@ -82,7 +82,7 @@ class ActorCritic(ActorCriticSettings, RL_pytorch):
             return self.critic(s).squeeze(1)
         assert state is not None
         _, of_value, after = self.memories.step(s, state)
-        return self.critic.head(of_value).squeeze(1), after
+        return outputs_behind(self.critic, of_value).squeeze(1), after
 
     def distribution(self, s: Tensor, action_mask: Tensor | None = None) -> Distribution:
         """pi(.|s), for each state of a batch; of the allowed actions, where a mask [B, A] is given."""
@@ -104,7 +104,7 @@ class ActorCritic(ActorCriticSettings, RL_pytorch):
         """
         if self.memories is not None:
             of_policy, of_value = self.memories.sequences(s, self.state_before, self.episode_start)
-            outputs, v = self.actor.head(of_policy), self.critic.head(of_value)
+            outputs, v = outputs_behind(self.actor, of_policy), outputs_behind(self.critic, of_value)
         elif self.one_trunk:
             outputs, v = through_one_trunk(self.actor, self.critic, s)
         else:

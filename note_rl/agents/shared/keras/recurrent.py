@@ -93,7 +93,7 @@ def through_sequences(
     by_time = tf.transpose(gates, (2, 0, 1, 3))  # [L, M, n, G]
     seen = tf.scan(follow, (by_time, keeps), one.parts(tf.stack(list(first))))[0]  # [L, M, n, units]
     features = tf.reshape(tf.transpose(seen, (1, 2, 0, 3)), (len(memories), -1, one.units))
-    return tf.unstack(features)
+    return list(tf.unstack(features))
 
 
 def _lstm(x: tf.Tensor, parts: Sequence[tf.Tensor], recurrent: tf.Tensor) -> tuple[tf.Tensor, ...]:

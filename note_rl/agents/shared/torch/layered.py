@@ -121,7 +121,7 @@ def policy_and_value(
     policy = make(obs_shape, num_outputs)
     if make_critic is None:
         names_it = callable(getattr(type(policy), "value_network", None))
-        return policy, policy.value_network() if names_it else make(obs_shape, 1)
+        return policy, cast(Any, policy).value_network() if names_it else make(obs_shape, 1)
     if isinstance(policy, LayeredNetwork) and policy.plan.architecture.shared:
         raise SettingsError(
             "{} gives the value the trunk of the policy, and critic_network another one: leave one of them out",

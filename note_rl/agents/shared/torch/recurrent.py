@@ -50,7 +50,7 @@ class Memory(nn.Module):
     def step(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Features [B, units] of observations [B, *obs] in states [B, S], and the states behind them."""
         parts = self.follow(self.encoder(x)[None], self.parts(state[None]), self.recurrent[None])
-        return parts[0][0], torch.cat(parts, dim=2)[0]
+        return parts[0][0], torch.cat(list(parts), dim=2)[0]
 
     def parts(self, states: Tensor) -> Sequence[Tensor]:
         """What states [..., S] consist of, [..., units] each; the first is what the head sees."""
@@ -146,6 +146,13 @@ class RecurrentNetwork(nn.Module):
         if not self._borrows:
             self.memory.start_orthogonal()
         self.head.start_orthogonal(output_gain)
+
+
+def outputs_behind(network: nn.Module, features: Tensor) -> Tensor:
+    """What the head of a network makes of what its memory says, or of a network around it."""
+    head: Any = network.head
+    outputs: Tensor = head(features)
+    return outputs
 
 
 @taking(MemorySettings)
