@@ -1,4 +1,4 @@
-"""Tasks that only an agent with a memory can do: what matters was seen before, or has to be told from what changes.
+"""Tasks that only an agent with a memory can do: what matters was seen before, or shows in what changes.
 
 Importing this module registers them: `env="note_rl.examples.memory_tasks:RecallCue-v0"` makes one by its id, and
 imports the module by itself.

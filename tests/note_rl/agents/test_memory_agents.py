@@ -149,15 +149,15 @@ def test_a_border_of_one_environment_leaves_the_states_of_the_others():
 @pytest.mark.parametrize("kind", ["PPO", "A2C"])
 def test_the_first_gradient_step_is_on_the_policy_that_acted(framework, kind):
     """One pass over whole rollouts, some of which begin within episodes."""
-    told = []
+    seen = []
     agent = ready(made(framework, Counting, kind), batch="rollout", num_epochs=1, num_envs=3)
-    note = LambdaCallback(on_phase_end=lambda phase, logs: told.append(dict(agent.reported)))
+    note = LambdaCallback(on_phase_end=lambda phase, logs: seen.append(dict(agent.reported)))
     train(framework, agent, 96, [note])
-    assert len(told) == 4
+    assert len(seen) == 4
     if kind == "PPO":
-        assert max(one["approx_kl"] for one in told) < 1e-9
-        assert all(one["clip_fraction"] == 0.0 for one in told)
-    assert all(np.isfinite(one["value_loss"]) for one in told)
+        assert max(one["approx_kl"] for one in seen) < 1e-9
+        assert all(one["clip_fraction"] == 0.0 for one in seen)
+    assert all(np.isfinite(one["value_loss"]) for one in seen)
 
 
 @BOTH

@@ -34,12 +34,12 @@ def test_a_cue_is_shown_once_and_asked_for_after_the_delay(is_right):
     for seed in range(8):
         first, _ = env.reset(seed=seed)
         cues.add(first[0])
-        told = []
+        steps = []
         for _ in range(5):
             action = int(first[0] > 0) if is_right else int(first[0] < 0)
-            told.append(env.step(action))
-        assert [obs[0] for obs, *_ in told] == [0.0] * 5
-        assert [float(obs[1]) for obs, *_ in told] == [0.25, 0.5, 0.75, 1.0, 1.0]
-        assert [reward for _, reward, *_ in told] == [0.0] * 4 + [float(is_right)]
-        assert [over for _, _, over, *_ in told] == [False] * 4 + [True]
+            steps.append(env.step(action))
+        assert [obs[0] for obs, *_ in steps] == [0.0] * 5
+        assert [float(obs[1]) for obs, *_ in steps] == [0.25, 0.5, 0.75, 1.0, 1.0]
+        assert [reward for _, reward, *_ in steps] == [0.0] * 4 + [float(is_right)]
+        assert [over for _, _, over, *_ in steps] == [False] * 4 + [True]
     assert cues == {-1.0, 1.0}

@@ -269,7 +269,7 @@ def test_compiling_leaves_alone_what_others_may_own_and_leaves_nothing(program, 
 
 
 def test_what_would_take_minutes_is_compiled_only_where_it_is_asked_for():
-    """7 s, and 0.04 s for each of so many calls."""
+    """7 s, and 0.04 s for each call."""
     for num_calls, reason in (
         (2_300, "" if has_compiler() else NO_COMPILER),
         (2_400, "compiling would take some 103 s"),
