@@ -327,6 +327,11 @@ def _check_settings(run: RunConfig) -> None:
         check_explores_alike(kind.__name__, kind.on_policy, has_gsde, settings.policy)
         check_settings(kind, settings)
         _check_sequences(run, settings)
+        if together is not None and has_memory(run.network):
+            raise UserError(
+                f"network={run.network.get('cell', 'lstm')} is a network with a memory, which one process trains: "
+                f"leave strategy={together.strategy} out, or choose another network"
+            )
         if together is not None and together.strategy == "parameter_server":
             check_can_be_served(kind, settings)
         elif together is not None:

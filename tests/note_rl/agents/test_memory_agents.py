@@ -271,5 +271,5 @@ def test_replicas_and_measured_gradients_are_refused():
     with pytest.raises(AgentContractError, match=r"PPO learns from whole sequences.*choose other signals"):
         train(framework, agent, 32)
     agent = ready(made(framework, Counting))
-    with pytest.raises(AgentContractError, match="couples_samples"):
+    with pytest.raises(AgentContractError, match=r"PPO has a memory \(initial_state\)"):
         agent.distributed_training(optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=32, replicas=2)

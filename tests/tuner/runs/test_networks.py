@@ -177,6 +177,12 @@ def test_a_memory_reaches_the_agent_and_is_played_again(tuner: CommandLine) -> N
         ("trpo", ("network=gru",), "network=gru is a network with a memory, and TRPO has no place for its state"),
         ("ppo", ("network=lstm", "+network@network.critic=mlp"), "network=lstm gives the value a memory, too"),
         ("ppo", ("network=lstm", "network.cell=rnn"), "network.cell=rnn is not possible: it must be one of lstm, gru"),
+        (
+            "ppo",
+            ("network=gru", "strategy=ddp"),
+            "network=gru is a network with a memory, which one process trains: leave strategy=ddp out",
+        ),
+        ("ppo", ("network=lstm", "backend=keras", "strategy=parameter_server"), "leave strategy=parameter_server out"),
         ("ppo", ("buffer.sequence_length=4",), "buffer.sequence_length=4 is about agents with a memory"),
     ],
 )
