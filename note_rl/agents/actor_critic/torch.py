@@ -52,8 +52,6 @@ class ActorCritic(ActorCriticSettings, RL_pytorch):
         self.return_: Tensor
         self.log_prob_old: Tensor
         self.value_old: Tensor
-        if self.memories is not None:
-            self.couples_samples = True  # a step is seen in the state that former ones have left
 
     def initial_state(self, num_envs: int) -> dict[str, Array]:
         """Zeros, of networks with a memory; else nothing."""
