@@ -31,7 +31,7 @@ class Steps:
         extras: Further arrays per transition that are kept beside these: `achieved_goal` of next_obs, `behaviour`, what
             action() answered, `importance_ratio` (see IMPORTANCE_RATIO), and where the environment tells it
             `action_mask`, the actions that it allowed, and `next_action_mask`, those that it allows next;
-            `state_before` (see STATE_BEFORE). [T, E, ...]
+            `state_before` and `episode_start` (see STATE_BEFORE). [T, E, ...]
 
     With several agents, an axis for them follows E everywhere but in `ended`.
     """

@@ -32,7 +32,7 @@ class Collector(Collecting):
         frame_stack: Frames that are shown to the agent together; what is collected holds each of them once.
         reads: What the agent's loss reads besides (`Declared.batch_attributes`). With `behaviour` among it, what the
             agent answers is collected, too; with `importance_ratio`, how likely that makes what was chosen; with
-            `state_before`, the states of a recurrent agent.
+            `state_before`, the states of a recurrent agent and where episodes begin.
     """
 
     def __init__(
@@ -100,7 +100,8 @@ class Collector(Collecting):
             obs, reward, next_obs, terminated, ended = envs.step(policy.for_env(action))
             answers = scores if self._keep_answers else None
             states = self._recurrent.before
-            further = (envs.achieved_goal, answers, importance, mask, envs.next_action_mask, states)
+            starts = None if states is None else self._starts
+            further = (envs.achieved_goal, answers, importance, mask, envs.next_action_mask, states, starts)
             row = (obs, action, reward, next_obs, terminated, ended, log_prob, *further)
             rows.add(row, envs.alive)
             self._earned.append(envs.counted)

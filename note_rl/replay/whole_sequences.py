@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from note_rl.replay.frame_ring import FrameRing
-from note_rl.replay.ring import flat, gathered
+from note_rl.replay.ring import gathered
 from note_rl.replay.rollout import Rollout
 from note_rl.types import EPISODE_START, STATE_BEFORE, Array, BoolArray, FloatArray, IntArray, Sample, Steps
 
@@ -19,7 +19,7 @@ class SequencedRollout(Rollout):
     """T*E transitions whose minibatches consist of whole sequences, with the states before their first steps.
 
     Args:
-        steps: The transitions, with `state_before`.
+        steps: The transitions, with `state_before` and `episode_start`.
         gamma: Discount of one step.
         frames: See `Rollout`.
         length: Steps of a sequence; T is a multiple of it.
@@ -29,9 +29,7 @@ class SequencedRollout(Rollout):
         super().__init__(steps, gamma, frames)
         self._length = length
         self._states: FloatArray = self._extras.pop(STATE_BEFORE)
-        starts = np.zeros(steps.ended.shape, np.float32)
-        starts[1:] = steps.ended[:-1]  # what comes before the first row shows in the state alone
-        self._extras[EPISODE_START] = flat(starts)
+        self._extras[EPISODE_START] = self._extras[EPISODE_START].astype(np.float32)
 
     def _values(self, value: Any) -> FloatArray:
         """Of `obs` and of `next_obs`, [2, T*E]; each with the state in which the agent saw it, or would have seen it.

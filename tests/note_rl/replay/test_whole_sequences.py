@@ -1,14 +1,12 @@
 """Rollouts that are read in whole sequences, with the states of an agent that remembers a sum."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from note_rl.errors import SettingsError
 from note_rl.replay.whole_sequences import SequencedRollout
 from note_rl.settings import RolloutSettings
-from note_rl.types import STATE_BEFORE, Steps
+from note_rl.types import EPISODE_START, STATE_BEFORE, Steps
 
 T, E = 6, 2
 
@@ -27,7 +25,9 @@ def story():
     next_obs = obs + 10.0
     next_obs[1, 0] = next_obs[3, 1] = 1000.0  # last observations
     zeros = np.zeros((T, E), np.float32)
-    return Steps(obs, zeros.astype(np.int64), zeros, next_obs, terminated, ended, zeros, {STATE_BEFORE: states})
+    starts = np.concatenate([[[False, True]], ended[:-1]])
+    extras = {STATE_BEFORE: states, EPISODE_START: starts}
+    return Steps(obs, zeros.astype(np.int64), zeros, next_obs, terminated, ended, zeros, extras)
 
 
 def value_from(obs, before):
@@ -55,7 +55,7 @@ def test_each_sequence_comes_with_the_state_before_it_and_with_its_episodes_begi
     sample = rollout().sample(1, 6, np.random.default_rng(0))
     assert sample.extras["state_before"].shape == (2, 2, 1)
     states = {(0, 0): 5.0, (3, 0): 20.0, (0, 1): 0.0, (3, 1): 1.0 + 11.0 + 21.0}
-    starts = {(0, 0): [0, 0, 1], (3, 0): [0, 0, 0], (0, 1): [0, 0, 0], (3, 1): [0, 1, 0]}
+    starts = {(0, 0): [0, 0, 1], (3, 0): [0, 0, 0], (0, 1): [1, 0, 0], (3, 1): [0, 1, 0]}
     first = sample.obs[..., 0].reshape(4, 3)[:, 0]
     places = [(int(number // 10), int(number % 10)) for number in first]
     assert sample.extras["state_before"].ravel().tolist() == [states[place] for place in places]
@@ -71,12 +71,6 @@ def test_last_observations_are_valued_in_the_state_that_saw_their_episode():
     sums = np.array([[5, 1], [15, 12], [20, 33], [50, 64], [90, 41], [140, 92]], float)
     following = np.array([[15, 12], [0, 33], [50, 64], [90, 64 + 1000], [140, 92], [200, 153]], float)
     np.testing.assert_allclose(advantage, 0.5 * following - sums)
-
-
-def test_a_rollout_without_ends_has_no_beginnings():
-    steps = replace(story(), ended=np.zeros((T, E), np.bool_))
-    sample = SequencedRollout(steps, 0.5, None, 2).sample(1, 4, np.random.default_rng(0))
-    assert not sample.extras["episode_start"].any()
 
 
 @pytest.mark.parametrize(
@@ -97,6 +91,10 @@ def test_sequences_are_as_long_as_rollout_and_minibatch_allow(settings, num_envs
     ("settings", "message"),
     [
         ({"num_steps": 32, "batch_size": 64, "sequence_length": 24}, "sequence_length=24.*32 steps.*64 transitions"),
+        (
+            {"num_steps": 32, "batch_size": 64, "sequence_length": 1},
+            "sequence_length=1: .*of several steps; choose more",
+        ),
         ({"num_steps": 5, "batch_size": 32}, "rollout of 5 steps.*minibatches of 32.*none in common.*make batch"),
     ],
 )
