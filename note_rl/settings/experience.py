@@ -285,6 +285,11 @@ class RolloutSettings:
         assert batch_size != "rollout"
         steps_name, batch = named(type(self), "num_steps"), named(type(self), "batch_size")
         length = math.gcd(steps, batch_size) if self.sequence_length is None else self.sequence_length
+        if self.sequence_length == 1 < steps:
+            raise SettingsError(
+                "{}: an agent with a memory learns from sequences of several steps; choose more, or {}",
+                *(given(self, "sequence_length"), named(type(self), "sequence_length").leave_out()),
+            )
         if steps % length or batch_size % length:
             raise SettingsError(
                 "{}: an agent with a memory learns from whole sequences, and neither {} steps of each environment nor "
