@@ -147,9 +147,17 @@ class Declared:
 
 
 def is_recurrent(agent: Any) -> bool:
-    """Whether an agent answers by a state, too; see `Declared.initial_state`."""
+    """Whether an agent answers by a state, too; see `Declared.initial_state` (AgentContractError: it is none)."""
     method = getattr(type(agent), "initial_state", None)
-    return method is not None and method is not Declared.initial_state and bool(agent.initial_state(1))
+    if method is None or method is Declared.initial_state:
+        return False
+    state = agent.initial_state(1)
+    if not isinstance(state, Mapping):
+        raise AgentContractError(
+            f"{type(agent).__name__}.initial_state(1) must give arrays with 1 row by name, such as {{'h': zeros of "
+            f"[1, 64]}}; got {type(state).__name__}"
+        )
+    return bool(state)
 
 
 def learns_from_sequences(agent: Any) -> bool:
@@ -339,8 +347,17 @@ def say_if_weighed(kind: type[Declared], settings: Settings) -> None:
 
 
 def check_sequences(agent: Any, settings: Settings) -> None:
-    """Refuses what cannot be measured of an agent that learns from whole sequences (AgentContractError)."""
+    """Refuses what an agent cannot learn from that learns from whole sequences, or cannot be measured of it.
+
+    Raises:
+        AgentContractError: Naming what to set.
+    """
     if learns_from_sequences(agent):
+        if not _from_rollouts(settings):
+            raise AgentContractError(
+                "{} has a memory (initial_state) and learns from whole sequences of rollouts: {}",
+                *(type(agent).__name__, PPO.add()),
+            )
         _check_signals(type(agent), settings, "learns from whole sequences, of which the samples are no parts")
 
 

@@ -28,7 +28,7 @@ def in_torch():
 
         def __call__(self, s, a, next_s, r, d):
             log_prob = self.policy(self.remembered(s)).log_softmax(1).gather(1, a[:, None].long()).squeeze(1)
-            self.report(far=(log_prob - self.log_prob_old).abs())
+            self.report(far=(log_prob - self.log_prob_old).abs(), begins=self.episode_start)
             return super().__call__(s, a, next_s, r, d)
 
     return Noting
@@ -82,7 +82,7 @@ def in_keras():
         def __call__(self, s, a, next_s, r, d):
             hidden = self.remembered(s)
             log_prob = tf.gather(tf.nn.log_softmax(self.policy(hidden)), a, batch_dims=1)
-            self.report(far=tf.abs(log_prob - self.log_prob_old))
+            self.report(far=tf.abs(log_prob - self.log_prob_old), begins=self.episode_start)
             error = self.return_ - tf.squeeze(self.critic(hidden), 1)
             return tf.reduce_mean(0.5 * tf.square(error) - log_prob * self.advantage)
 
@@ -107,11 +107,12 @@ def train(framework, agent, total_steps=24, *callbacks):
 @BOTH
 def test_it_learns_on_the_policy_that_acted(framework):
     """Rollouts of four steps of episodes of three: sequences begin within episodes, and episodes within sequences."""
-    far = []
+    reported = []
     agent = made(framework)
-    train(framework, agent, 72, LambdaCallback(on_phase_end=lambda phase, logs: far.append(agent.reported["far"])))
+    train(framework, agent, 72, LambdaCallback(on_phase_end=lambda phase, logs: reported.append(dict(agent.reported))))
     assert agent.num_gradient_steps == 3
-    assert max(far) < 1e-6
+    assert max(one["far"] for one in reported) < 1e-6
+    assert [one["begins"] for one in reported] == [2 / 4, 1 / 4, 1 / 4]  # steps 0 and 3, 6, 9
 
 
 @BOTH
@@ -130,8 +131,53 @@ def test_sequences_that_influence_each_other_are_found(framework):
         def __call__(self, s, a, next_s, r, d):
             return framework.mean((self.return_ - self.critic(self.remembered(s))) ** 2)
 
-    with pytest.raises(AgentContractError, match="samples influence each other in the loss.*shape"):
+    with pytest.raises(AgentContractError, match=r"samples influence each other in the loss.*shape"):
         train(framework, made(framework, Mistaken))
+
+
+@BOTH
+def test_without_a_value_it_learns_from_rewards(framework):
+    class Reinforce(kind_of(framework)):
+        batch_attributes = ("state_before", "episode_start")
+        value = property()  # hasattr() finds none
+
+        def __call__(self, s, a, next_s, r, d):
+            chosen = framework.numbers(a) * 2.0 - 1.0
+            logits = self.policy(self.remembered(s))
+            return framework.mean(-r * chosen * (logits[:, 1] - logits[:, 0]))
+
+    agent = made(framework, Reinforce)
+    before = framework.parameters(agent)
+    train(framework, agent)
+    assert agent.num_gradient_steps == 1
+    assert any((a != b).any() for a, b in zip(framework.parameters(agent), before, strict=True))
+
+
+@pytest.mark.parametrize("settings", [{"PPO": False, "batch": 8}, {"PPO": False, "sequences": True}])
+def test_a_pool_is_refused(settings):
+    """It would give single transitions, each with a state, and no beginnings of episodes."""
+    (framework,) = frameworks()[0].values
+
+    class OffPolicy(kind_of(framework)):
+        on_policy = None
+        set_defaults = {}  # noqa: RUF012
+        batch_attributes = ("state_before", "episode_start", "ended")[: 3 if "sequences" in settings else 2]
+
+    agent = OffPolicy(Counting, 2, 2, UNITS)
+    agent.set(policy=SoftmaxPolicy(), num_envs=2, **settings)
+    with pytest.raises(AgentContractError, match=r"OffPolicy has a memory.*whole sequences of rollouts: .*PPO=True"):
+        train(framework, agent)
+
+
+def test_an_initial_state_that_is_no_dictionary_is_refused():
+    (framework,) = frameworks()[0].values
+
+    class Bare(kind_of(framework)):
+        def initial_state(self, num_envs):
+            return np.zeros((num_envs, UNITS), np.float32)
+
+    with pytest.raises(AgentContractError, match=r"Bare.initial_state\(1\) must give arrays.*by name.*got ndarray"):
+        train(framework, made(framework, Bare))
 
 
 def test_replicas_refuse_it_by_name():
