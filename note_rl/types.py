@@ -30,7 +30,8 @@ class Steps:
         log_prob: log-probability of the action under the policy that chose it, where it has one. [T, E] float32
         extras: Further arrays per transition that are kept beside these: `achieved_goal` of next_obs, `behaviour`, what
             action() answered, `importance_ratio` (see IMPORTANCE_RATIO), and where the environment tells it
-            `action_mask`, the actions that it allowed, and `next_action_mask`, those that it allows next. [T, E, ...]
+            `action_mask`, the actions that it allowed, and `next_action_mask`, those that it allows next;
+            `state_before` and `episode_start` (see STATE_BEFORE). [T, E, ...]
 
     With several agents, an axis for them follows E everywhere but in `ended`.
     """
@@ -64,6 +65,10 @@ ACTION_MASK = "action_mask"
 """The extra, and the key of an environment's info, that holds which actions are allowed; [..., A] bool."""
 NEXT_ACTION_MASK = "next_action_mask"
 """The extra that holds which actions were allowed next."""
+STATE_BEFORE = "state_before"
+"""The extra that holds the state of a recurrent agent before it saw obs, all of its arrays in a row. [T, E, S]"""
+EPISODE_START = "episode_start"
+"""What a loss over sequences reads: 1 where obs was the first of its episode, else 0."""
 EXTRAS = "extras"
 """Where the further arrays of a transition lie among named arrays: `extras/achieved_goal`."""
 

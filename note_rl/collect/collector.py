@@ -17,7 +17,7 @@ from note_rl.learners.recurrence import RecurrentState
 from note_rl.policy import Policy
 from note_rl.settings import Settings
 from note_rl.settings.switch_names import POOL_NETWORK
-from note_rl.types import BEHAVIOUR, IMPORTANCE_RATIO, Array, Episode, FloatArray, Steps, nested, under
+from note_rl.types import BEHAVIOUR, IMPORTANCE_RATIO, STATE_BEFORE, Array, Episode, FloatArray, Steps, nested, under
 
 _WAITS = "what comes next waits for the end of one: train_freq (buffer.train_freq) says after how many steps to learn"
 
@@ -31,7 +31,8 @@ class Collector(Collecting):
         rng: All randomness of exploration.
         frame_stack: Frames that are shown to the agent together; what is collected holds each of them once.
         reads: What the agent's loss reads besides (`Declared.batch_attributes`). With `behaviour` among it, what the
-            agent answers is collected, too; with `importance_ratio`, how likely that makes what was chosen.
+            agent answers is collected, too; with `importance_ratio`, how likely that makes what was chosen; with
+            `state_before`, the states of a recurrent agent and where episodes begin.
     """
 
     def __init__(
@@ -52,7 +53,8 @@ class Collector(Collecting):
         self._frames = FrameStack(frame_stack)
         self._keep_answers = BEHAVIOUR in reads
         self._keep_importance = IMPORTANCE_RATIO in reads
-        self._recurrent = RecurrentState()
+        self._keep_states = STATE_BEFORE in reads
+        self._recurrent = RecurrentState(keeps_before=self._keep_states)
         self._rows = Rows(len(envs))
         self._starts = np.ones(len(envs), np.bool_)  # where the next step is the first of an episode
         self._return = np.zeros(len(envs))
@@ -97,7 +99,9 @@ class Collector(Collecting):
                 log_prob, importance = policy.log_prob(scores, action), None
             obs, reward, next_obs, terminated, ended = envs.step(policy.for_env(action))
             answers = scores if self._keep_answers else None
-            further = (envs.achieved_goal, answers, importance, mask, envs.next_action_mask)
+            states = self._recurrent.before
+            starts = None if states is None else self._starts
+            further = (envs.achieved_goal, answers, importance, mask, envs.next_action_mask, states, starts)
             row = (obs, action, reward, next_obs, terminated, ended, log_prob, *further)
             rows.add(row, envs.alive)
             self._earned.append(envs.counted)
@@ -166,7 +170,7 @@ class Collector(Collecting):
         self._frames.set_state(under("frames", state))
         exact = self.envs.set_state(state)
         num_envs = len(self.envs)
-        self._recurrent = RecurrentState((exact and under("recurrent", state)) or None)
+        self._recurrent = RecurrentState((exact and under("recurrent", state)) or None, self._keep_states)
         self._return = np.array(state["return"]) if exact else np.zeros(num_envs)
         self._length = np.array(state["length"]) if exact else np.zeros(num_envs, np.int64)
         self._starts = np.array(state["starts"]) if exact else np.ones(num_envs, np.bool_)

@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from note_rl.errors import AgentContractError, SettingsError, about_shapes
 from note_rl.errors.wording import choice
-from note_rl.learners.declarations import has_loss, is_recurrent, updates_itself
+from note_rl.learners.declarations import has_loss, is_recurrent, learns_from_sequences, updates_itself
 from note_rl.learners.update_contract import check_own_update
 from note_rl.policy import Policy
 from note_rl.settings.switch_names import TRL
@@ -73,7 +73,9 @@ def check_calls(agent: Any, names: Collection[str], several: bool) -> None:
         method, calls = getattr(agent, name, None), _CALLS[name]
         if not callable(method):
             continue
-        if name == "action" and is_recurrent(type(agent)):
+        if name == "value" and learns_from_sequences(agent):
+            calls = (("s", "state"),)
+        elif name == "action" and is_recurrent(agent):
             if several:
                 raise AgentContractError(f"{type(agent).__name__} has a state (initial_state), which is for one agent")
             calls = (("s", "state"),)

@@ -57,7 +57,7 @@ class PolicyRunner(Generic[SomeLearner]):
     @property
     def is_recurrent(self) -> bool:
         """Whether answers depend on a state, which then comes with each call."""
-        return is_recurrent(type(getattr(self.learner, "agent", None)))
+        return is_recurrent(getattr(self.learner, "agent", None))
 
     def __call__(
         self, obs: Array, state: RecurrentState | None = None, episode_start: BoolArray | None = None

@@ -88,7 +88,7 @@ class Predictor:
         self._flat = flat_observations(env)
         self._acting: dict[bool, Greedy | Exploring] = {}  # by whether without exploration
         self._num = 0  # observations in the last call
-        self._is_recurrent = is_recurrent(type(agent))
+        self._is_recurrent = is_recurrent(agent)
 
     def __call__(
         self,

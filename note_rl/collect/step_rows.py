@@ -5,8 +5,10 @@ import numpy as np
 from note_rl.types import (
     ACTION_MASK,
     BEHAVIOUR,
+    EPISODE_START,
     IMPORTANCE_RATIO,
     NEXT_ACTION_MASK,
+    STATE_BEFORE,
     STEP_COLUMNS,
     Array,
     BoolArray,
@@ -15,7 +17,7 @@ from note_rl.types import (
 
 # The columns of steps in their order (`STEP_COLUMNS`), log_prob, and those of `_EXTRAS`: [E, ...] each
 Row = tuple[Array | None, ...]
-_EXTRAS = ("achieved_goal", BEHAVIOUR, IMPORTANCE_RATIO, ACTION_MASK, NEXT_ACTION_MASK)
+_EXTRAS = ("achieved_goal", BEHAVIOUR, IMPORTANCE_RATIO, ACTION_MASK, NEXT_ACTION_MASK, STATE_BEFORE, EPISODE_START)
 
 
 class Rows:

@@ -3,7 +3,7 @@
 from note_rl.distributed.minibatch_shares import check_divides
 from note_rl.errors import AgentContractError, SettingsError
 from note_rl.errors.wording import Sentence, SettingName, choice
-from note_rl.learners.declarations import Declared, updates_itself
+from note_rl.learners.declarations import Declared, learns_from_sequences, updates_itself
 from note_rl.settings import Settings
 
 ALONE = Sentence("use {}", choice("train()"))
@@ -18,7 +18,8 @@ def check_can_be_shared(agent: Declared | type[Declared], settings: Settings, si
         size: How many replicas.
 
     Raises:
-        AgentContractError: The agent takes its updates by itself, or its samples influence each other.
+        AgentContractError: The agent takes its updates by itself, learns from whole sequences, or its samples influence
+            each other.
         SettingsError: Minibatches cannot be dealt out evenly.
     """
     kind = agent if isinstance(agent, type) else type(agent)
@@ -26,6 +27,12 @@ def check_can_be_shared(agent: Declared | type[Declared], settings: Settings, si
     if updates_itself(kind):
         raise AgentContractError(
             "{} takes its steps by itself, in update(), so that there are no gradients to average over replicas: {}",
+            *(name, ALONE),
+        )
+    if not isinstance(agent, type) and learns_from_sequences(agent):
+        raise AgentContractError(
+            "{} has a memory (initial_state) and learns from whole sequences, and replicas would get single steps of "
+            "them: {}",
             *(name, ALONE),
         )
     if agent.couples_samples:
@@ -48,7 +55,7 @@ def check_can_be_served(agent: Declared | type[Declared], settings: Settings) ->
     """Refuses what workers that do not wait for each other cannot do, before anything runs.
 
     Raises:
-        AgentContractError: The agent takes its updates by itself.
+        AgentContractError: The agent takes its updates by itself, or learns from whole sequences.
         SettingsError: Something is asked for that goes by the steps of one process.
     """
     kind = agent if isinstance(agent, type) else type(agent)
@@ -56,6 +63,12 @@ def check_can_be_served(agent: Declared | type[Declared], settings: Settings) ->
         raise AgentContractError(
             "{} takes its steps by itself, in update(), and while it searches for one, other workers would move the "
             "parameters: {}",
+            *(kind.__name__, ALONE),
+        )
+    if not isinstance(agent, type) and learns_from_sequences(agent):
+        raise AgentContractError(
+            "{} has a memory (initial_state) and learns from whole sequences, for which parameter servers have no "
+            "place: {}",
             *(kind.__name__, ALONE),
         )
     if settings.adaptive is not None:

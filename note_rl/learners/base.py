@@ -15,7 +15,7 @@ from note_rl.learners.batch_noise_scale import NoiseMoments
 from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.peers import Peers
 from note_rl.learners.policy_function import ExportedPolicy, RunExported
-from note_rl.learners.recurrence import RecurrentState
+from note_rl.learners.recurrence import RecurrentState, State
 from note_rl.learners.step_way import StepWay
 from note_rl.types import TRANSITION_COLUMNS, Array, BoolArray, FloatArray, Sample, Update
 
@@ -84,6 +84,9 @@ class Learner(Protocol):
 
     def value(self, obs: Array) -> FloatArray:
         """Returns the agent's value() [N] for observations [N, *obs], without gradients."""
+
+    def value_from(self, obs: Array, before: State) -> tuple[FloatArray, State]:
+        """Returns the same of a recurrent agent, given its states before N observations, and those behind them."""
 
     def prepare(self, optimizer: Any, max_grad_norm: float | None, hyperparameters: Sequence[str], jit: Any) -> None:
         """Makes ready for updates.

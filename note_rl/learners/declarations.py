@@ -19,7 +19,15 @@ from note_rl.policy import Policy
 from note_rl.settings import ReplaySettings, RolloutSettings, SequenceSettings, Settings
 from note_rl.settings.switch_names import HER, MARL, PPO, PR, SEQUENCES, TARGET_KL, TRL
 from note_rl.support.setting_fields import named
-from note_rl.types import ACTION_MASK, BEHAVIOUR, IMPORTANCE_RATIO, NEXT_ACTION_MASK, Array
+from note_rl.types import (
+    ACTION_MASK,
+    BEHAVIOUR,
+    EPISODE_START,
+    IMPORTANCE_RATIO,
+    NEXT_ACTION_MASK,
+    STATE_BEFORE,
+    Array,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +67,8 @@ class Declared:
         importance_ratio: While its loss is evaluated, pi(a|s) / mu(a|s) of the agent's own policy pi and the policy mu
             that chose, when it chose, [B]; None: that drew from pi. A class that declares it weighs by it.
         gsde: State-dependent exploration; None: its noise does not depend on the state, or there is none.
+        state_before, episode_start: Of a recurrent agent that learns from rollouts, while its loss is evaluated; see
+            `initial_state`. None: the agent has no state.
     """
 
     framework: ClassVar[Framework] = "none"
@@ -80,9 +90,11 @@ class Declared:
     next_action_mask: Any = None
     importance_ratio: Any = None
     gsde: Any = None
+    state_before: Any = None
+    episode_start: Any = None
 
     def initial_state(self, num_envs: int) -> Mapping[str, Array]:
-        """Returns the state in which episodes begin. An agent that defines this method is recurrent.
+        """Returns the state in which episodes begin. An agent for which that is not empty is recurrent.
 
         Its action() then takes a second argument and returns a pair:
 
@@ -100,7 +112,19 @@ class Declared:
         - in evaluations and films `note_rl.collect.evaluation.Greedy`, made anew for each;
         - the caller of `predict(obs, state, episode_start)`, to whom it is returned as NumPy arrays.
 
-        Not there yet: states are not stored with the steps. `__call__` and `value` see observations alone.
+        An agent with `state_before` among its `batch_attributes` learns from rollouts in whole sequences of one
+        environment. A minibatch [B] then consists of n sequences of L = B / n steps, one after the other. Its loss
+        reads:
+
+        - `self.state_before` [n, S]: the states before the first steps of the sequences, as they were stored when the
+          agent acted; the arrays of a state stand in a row in the order of their names;
+        - `self.episode_start` [B]: 1 where an episode begins, so that the state before this step is that of this
+          method, else 0.
+
+        Its value(s, state) returns a pair, as action() does: values [B], and the state behind them. The value of a
+        last observation is asked for with the state that the agent would have seen it in.
+
+        Not there yet: sequences of a pool (`sequences=True`) have no states.
 
         Args:
             num_envs: B, the number of rows.
@@ -122,10 +146,23 @@ class Declared:
         _check_names(cls, "batch_attributes", tuple(BATCH_ATTRIBUTES))
 
 
-def is_recurrent(kind: type) -> bool:
-    """Whether agents of a class answer by a state, too; see `Declared.initial_state`."""
-    method = getattr(kind, "initial_state", None)
-    return method is not None and method is not Declared.initial_state
+def is_recurrent(agent: Any) -> bool:
+    """Whether an agent answers by a state, too; see `Declared.initial_state` (AgentContractError: it is none)."""
+    method = getattr(type(agent), "initial_state", None)
+    if method is None or method is Declared.initial_state:
+        return False
+    state = agent.initial_state(1)
+    if not isinstance(state, Mapping):
+        raise AgentContractError(
+            f"{type(agent).__name__}.initial_state(1) must give arrays with 1 row by name, such as {{'h': zeros of "
+            f"[1, 64]}}; got {type(state).__name__}"
+        )
+    return bool(state)
+
+
+def learns_from_sequences(agent: Any) -> bool:
+    """Whether an agent is recurrent, and its loss reads states; see `Declared.initial_state`."""
+    return STATE_BEFORE in type(agent).batch_attributes and is_recurrent(agent)
 
 
 @dataclass(frozen=True)
@@ -177,6 +214,9 @@ _ADVANTAGES = BatchAttribute(Sentence("{} and an agent that has value(s)", _ROLL
 _EXPERT = BatchAttribute(Sentence("comes with {}", named(ReplaySettings, "expert").at("...")), _from_an_expert)
 
 _LOG_PROB_OLD = "log_prob_old"
+_STATE = BatchAttribute(
+    Sentence("{} and an agent with a state (initial_state), and is None elsewhere", _ROLLOUTS), lambda settings: True
+)
 _MASK = BatchAttribute(
     "comes with environments that tell which actions they allow, and is None elsewhere", lambda settings: True
 )
@@ -199,6 +239,8 @@ BATCH_ATTRIBUTES: Mapping[str, BatchAttribute] = {
     ),
     ACTION_MASK: _MASK,
     NEXT_ACTION_MASK: _MASK,
+    STATE_BEFORE: _STATE,
+    EPISODE_START: _STATE,
     "ended": BatchAttribute(Sentence("comes with sequences of steps: {}", SEQUENCES.add()), _from_sequences),
     "advantage": _ADVANTAGES,
     "return_": _ADVANTAGES,
@@ -263,7 +305,7 @@ def check_settings(kind: type[Declared], settings: Settings) -> None:
         if not attribute.is_offered(settings) and not (weighs and name == _LOG_PROB_OLD and _from_rollouts(settings)):
             raise AgentContractError("the loss of {} reads {}, which {}", kind.__name__, name, attribute.comes_with)
     if updates_itself(kind):
-        _check_signals(kind, settings)
+        _check_signals(kind, settings, "has update() in its place")
     target_kl = getattr(settings.experience, "target_kl", None)
     if target_kl is not None and kind.batch_attributes and _LOG_PROB_OLD not in kind.batch_attributes:
         raise AgentContractError(
@@ -304,13 +346,28 @@ def say_if_weighed(kind: type[Declared], settings: Settings) -> None:
         )
 
 
-def _check_signals(kind: type[Declared], settings: Settings) -> None:
+def check_sequences(agent: Any, settings: Settings) -> None:
+    """Refuses what an agent cannot learn from that learns from whole sequences, or cannot be measured of it.
+
+    Raises:
+        AgentContractError: Naming what to set.
+    """
+    if learns_from_sequences(agent):
+        if not _from_rollouts(settings):
+            raise AgentContractError(
+                "{} has a memory (initial_state) and learns from whole sequences of rollouts: {}",
+                *(type(agent).__name__, PPO.add()),
+            )
+        _check_signals(type(agent), settings, "learns from whole sequences, of which the samples are no parts")
+
+
+def _check_signals(kind: type[Declared], settings: Settings, reason: str) -> None:
     adaptive = settings.adaptive
     measured = [] if adaptive is None or adaptive.mode == "off" else adaptive.all_signals()
     if any(getattr(signal, "reads_gradients", False) for signal in measured):
         raise AgentContractError(
             "adaptive: gradients of a loss are to be measured, and {} {}: choose other signals",
-            *(kind.__name__, choice("has update() in its place")),
+            *(kind.__name__, choice(reason)),
         )
 
 

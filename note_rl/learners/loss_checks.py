@@ -17,13 +17,14 @@ from note_rl.errors import AgentContractError
 from note_rl.learners.declarations import BATCH_ATTRIBUTES, updates_itself
 from note_rl.learners.priorities import MixedSamplesError
 from note_rl.learners.python_objects import iterator_named_by
-from note_rl.types import BEHAVIOUR, Array, FloatArray
+from note_rl.types import BEHAVIOUR, EPISODE_START, STATE_BEFORE, Array, FloatArray
 
 _log = logging.getLogger(__name__)
 _NUM_SAMPLES = 8
 _TOLERANCE = 1e-5  # of the gradient; right losses stay below 1e-6 in single precision
 _ROUNDING = 10.0  # the same in units of what the order of samples changes, where sums are less precise than that
 _RANDOM = 1e-2  # more than rounding: each sample has a random number of its own
+_EXCHANGED = ("obs", "action", "mask", BEHAVIOUR, STATE_BEFORE, EPISODE_START)  # only: they keep their values
 _AGAIN_AFTER = (100, 1000)  # gradient steps: at first, values hardly differ between states
 
 NORMALISED_APART = (
@@ -85,7 +86,7 @@ class SamplesApart:
         if found is None:
             return
         late = self._num_gradient_steps or self._losses.as_columns
-        if late or not alone or columns["reward"].ndim > 1:  # of several agents, or of sequences
+        if late or not alone or columns["reward"].ndim > 1 or STATE_BEFORE in columns:  # several agents, or sequences
             raise AgentContractError(found)
         meant = False
         self._losses.as_columns = True
@@ -152,23 +153,27 @@ def coupling(gradients_of: Gradients, columns: Mapping[str, Array]) -> str | Non
     mistake does not show among samples that are alike (in CartPole every reward is 1), nor far away from the target
     where only the sign of the error counts.
 
+    Where the minibatch consists of whole sequences, these are what must stand apart: their steps are seen in the state
+    that former ones have left.
+
     Args:
         gradients_of: Changes nothing, random states included. Layers that couple samples on purpose, such as batch
             normalisation, are in eval mode there.
-        columns: The arrays of one minibatch, by name; [B, ...] each.
+        columns: The arrays of one minibatch, by name; [B, ...] each, and `state_before` [n, S] of n whole sequences.
 
     Returns:
         Where the sum is not zero, what is to be said about it: the usual cause and the way out; else None.
     """
-    half = min(_NUM_SAMPLES, len(columns["reward"])) // 2
+    num_units = len(columns.get(STATE_BEFORE, columns["reward"]))  # sequences, or samples
+    half = min(_NUM_SAMPLES, num_units) // 2
     if not half:
         return None
-    first = {name: values[: 2 * half] for name, values in columns.items()}
+    first = {name: values[: 2 * half * (len(values) // num_units)] for name, values in columns.items()}
     with np.errstate(all="ignore"):  # a loss that is not finite is the trainer's to report
         scale = 4.0 * max(1.0, *(_largest(values) for values in (gradients_of(first)[0], first["reward"])))
         plain, other = _apart(first, scale)
         gradients = [
-            gradients_of({name: np.concatenate([a[name][:half], b[name][half:]]) for name in first})[1]
+            gradients_of({name: _joined(a[name], b[name]) for name in first})[1]
             for a in (plain, other)
             for b in (plain, other)
         ]
@@ -224,17 +229,24 @@ def _largest(values: Array) -> float:
     return float(np.nan_to_num(np.abs(values).max(), posinf=1.0))
 
 
+def _joined(first: Array, second: Array) -> Array:
+    """The first half of one, and the second half of the other."""
+    half = len(first) // 2
+    return np.concatenate([first[:half], second[half:]])
+
+
 def _turned(values: Array, half: int) -> Array:
-    """Each half in the opposite order."""
-    return np.concatenate([values[:half][::-1], values[half:][::-1]])
+    """Each half in the opposite order of its samples, or of its sequences, whose steps stay in order."""
+    units = values.reshape(2 * half, len(values) // (2 * half), *values.shape[1:])
+    return np.concatenate([units[:half][::-1], units[half:][::-1]]).reshape(values.shape)
 
 
 def _apart(columns: Mapping[str, Array], scale: float) -> tuple[dict[str, Array], dict[str, Array]]:
     """The same columns, and what takes their place: the other half's, further away."""
     plain, other = {}, {}
-    num_samples = len(columns["reward"])
-    side = np.where(np.arange(num_samples) < num_samples // 2, 1.0, -1.0).astype(np.float32)
     for name, values in columns.items():
+        num_samples = len(values)
+        side = np.where(np.arange(num_samples) < num_samples // 2, 1.0, -1.0).astype(np.float32)
         sides = side.reshape(num_samples, *[1] * (values.ndim - 1))
         exchanged = np.roll(values, num_samples // 2, axis=0)
         if name in ("terminated", "discount", "ended"):
@@ -247,7 +259,7 @@ def _apart(columns: Mapping[str, Array], scale: float) -> tuple[dict[str, Array]
         plain[name], other[name] = values, exchanged
         if name == "weights":
             other[name] = exchanged * (1 + 0.5 * sides)
-        elif not name.endswith(("obs", "action", "mask", BEHAVIOUR)) and np.issubdtype(values.dtype, np.floating):
+        elif not name.endswith(_EXCHANGED) and np.issubdtype(values.dtype, np.floating):
             far = scale if name in ("reward", "return_", "value_old") else 0.5
             other[name] = (exchanged + far * sides).astype(values.dtype)
     return plain, other

@@ -132,10 +132,11 @@ def verified_mirror(layers: ReadLayers | None, act: Callable[[Array], FloatArray
     if read is None or not NumpyPolicy.supports(read):
         return None
     mirror = NumpyPolicy(layers)
-    return mirror if _agree(mirror(obs), act(obs)) else None
+    return mirror if agree(mirror(obs), act(obs)) else None
 
 
-def _agree(answers: FloatArray, expected: FloatArray) -> bool:
+def agree(answers: FloatArray, expected: FloatArray) -> bool:
+    """Whether answers of NumPy are those of a framework, up to rounding."""
     return answers.shape == expected.shape and np.allclose(answers, expected, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
@@ -192,7 +193,7 @@ class Actor:
             mirror = self._mirrors[index] = None
         if mirror is not None and index in self._doubted:
             self._doubted.discard(index)
-            if not _agree(mirror(obs), self._framework_act(obs, index)):
+            if not agree(mirror(obs), self._framework_act(obs, index)):
                 mirror = self._mirrors[index] = None
         return mirror(obs) if mirror is not None else self._framework_act(obs, index)
 

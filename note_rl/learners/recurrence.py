@@ -20,13 +20,17 @@ class RecurrentState:
 
     Args:
         arrays: [E, ...] by name; None: all episodes begin.
+        keeps_before: Whether the state before the last answers is kept, too.
 
     Attributes:
         arrays: After the last answers, [E, ...] by name; None before the first, and of an agent without a state.
+        before: That before the last answers, `packed`; None where it is not kept. [E, S]
     """
 
-    def __init__(self, arrays: Mapping[str, Array] | None = None) -> None:
+    def __init__(self, arrays: Mapping[str, Array] | None = None, keeps_before: bool = False) -> None:
         self.arrays: State | None = None if arrays is None else dict(arrays)
+        self.before: FloatArray | None = None
+        self._keeps_before = keeps_before
 
     def answer(self, agent: Any, obs: Array, starts: BoolArray | None, answer: AnswerFrom) -> FloatArray:
         """Returns answers [E, ...], and keeps the state behind them.
@@ -44,6 +48,8 @@ class RecurrentState:
         before = self._before(agent, len(obs), starts)
         answers, after = answer(obs, before)
         self.arrays = _checked(after, before, f"{type(agent).__name__}.action() returned")
+        if self._keeps_before:
+            self.before = packed(before)
         return answers
 
     def _before(self, agent: Any, num: int, starts: BoolArray | None) -> State:
@@ -61,6 +67,21 @@ class RecurrentState:
         return {name: np.where(_of_rank(starts, arrays[name]), initial[name], arrays[name]) for name in initial}
 
 
+def packed(state: Mapping[str, Array]) -> FloatArray:
+    """Returns the arrays of a state [N, ...] in a row in the order of their names, in single precision: [N, S]."""
+    rows = [np.asarray(state[name], np.float32).reshape(len(state[name]), -1) for name in sorted(state)]
+    return rows[0] if len(rows) == 1 else np.concatenate(rows, axis=1)
+
+
+def unpacked(rows: FloatArray, agent: Any) -> State:
+    """Returns the arrays [N, ...] of an agent's states that stand in rows [N, S]."""
+    like = {name: np.asarray(values) for name, values in agent.initial_state(1).items()}
+    names = sorted(like)
+    parts = np.split(rows, np.cumsum([like[name].size for name in names])[:-1], axis=1)
+    shaped = zip(names, parts, strict=True)
+    return {name: part.reshape(len(rows), *like[name].shape[1:]).astype(like[name].dtype) for name, part in shaped}
+
+
 def check_given(agent: Any, num: int, state: object) -> None:
     """Refuses what is no state of this agent for this number of environments (SettingsError)."""
     initial = agent.initial_state(num)
@@ -75,7 +96,7 @@ def check_given(agent: Any, num: int, state: object) -> None:
 
 def refuse_recurrent(agent: Any, what: str) -> None:
     """Refuses what takes an agent's answers to depend on observations alone (SettingsError)."""
-    if is_recurrent(type(agent)):
+    if is_recurrent(agent):
         raise SettingsError(f"{what}, and {type(agent).__name__} has a state (initial_state)")
 
 
@@ -94,11 +115,11 @@ def _shown(state: Mapping[Any, Any]) -> str:
     return "{" + ", ".join(f"{name}: {list(np.shape(values))}" for name, values in state.items()) + "}"
 
 
-def pair_of(output: Any, agent: Any) -> tuple[Any, Mapping[str, Any]]:
-    """Returns what action(s, state) gave, as answers and state (AgentContractError: it is something else)."""
+def pair_of(output: Any, agent: Any, method: str = "action") -> tuple[Any, Mapping[str, Any]]:
+    """Returns what a method(s, state) gave, as answers and state (AgentContractError: it is something else)."""
     if isinstance(output, tuple) and len(output) == 2 and isinstance(output[1], Mapping):
         return output[0], output[1]
     raise AgentContractError(
-        f"{type(agent).__name__}.action(s, state) must return a pair, its answers and the next state by name, as the "
+        f"{type(agent).__name__}.{method}(s, state) must return a pair, its answers and the next state by name, as the "
         f"class has an initial_state(); it returned {type(output).__name__}"
     )

@@ -1,6 +1,7 @@
 """On-policy experience: one rollout, its advantages, and the minibatches made of it."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,8 @@ from note_rl.replay.ring import flat, gathered
 from note_rl.settings.replay_choices import RolloutPriority
 from note_rl.types import IMPORTANCE_RATIO, STEP_COLUMNS, Array, BoolArray, FloatArray, IntArray, Sample, Steps
 
-ValueFunction = Callable[[Array], FloatArray]
+ValueFunction = Callable[..., Any]
+"""Values [N] of observations [N, *obs]; of a `SequencedRollout` what its `_values` takes."""
 RewardFunction = Callable[[Array, Array, Array], FloatArray]
 _STACKS_AT_ONCE = 1024  # stacks of frames are large: never all of a rollout in memory
 

@@ -1,5 +1,6 @@
 """Choices about experience: replay, rollouts of the current policy, or both in sequences."""
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -199,6 +200,12 @@ class RolloutSettings:
         text="Transitions per gradient step; rollout: all of the rollout at once.",
     )
     num_epochs: int = setting(10, Count(), text="Passes over each rollout.")
+    sequence_length: int | None = setting(
+        None,
+        Count(),
+        text="Steps of the sequences of one environment that an agent with a memory learns from; None: the most that "
+        "rollout and minibatch both consist of whole ones of.",
+    )
     target_kl: float | None = setting(
         None,
         Number(0.0, above=True, hint="; leave it out to take all epochs"),
@@ -245,6 +252,58 @@ class RolloutSettings:
     def steps_per_env(self, num_envs: int) -> int:
         """Steps that each of `num_envs` environments contributes to a rollout."""
         return self.num_steps if self.num_env_steps is None else max(self.num_env_steps // num_envs, 1)
+
+    def check_memory(self, has_memory: bool, num_envs: int) -> None:
+        """Refuses what does not go with an agent that has a memory, or has none.
+
+        Raises:
+            SettingsError: Naming what to leave out or change.
+        """
+        if not has_memory:
+            if self.sequence_length is not None:
+                raise SettingsError(
+                    "{} is about agents with a memory, and this one has none: {}, or choose a network with one "
+                    "(lstm, gru)",
+                    *(given(self, "sequence_length"), named(type(self), "sequence_length").leave_out()),
+                )
+            return
+        if self.priority is not None:
+            raise SettingsError(
+                "{} draws single transitions, and an agent with a memory learns from whole sequences: {}",
+                *(PR.at(True), PR.leave_out()),
+            )
+        self.steps_of_sequence(num_envs)
+
+    def steps_of_sequence(self, num_envs: int) -> int:
+        """Steps of each sequence that an agent with a memory learns from.
+
+        Raises:
+            SettingsError: Rollout or minibatch do not consist of whole ones, or of such of a single step only.
+        """
+        own = self.for_envs(num_envs)
+        steps, batch_size = own.steps_per_env(num_envs), own.batch_size
+        assert batch_size != "rollout"
+        steps_name, batch = named(type(self), "num_steps"), named(type(self), "batch_size")
+        length = math.gcd(steps, batch_size) if self.sequence_length is None else self.sequence_length
+        if self.sequence_length == 1 < steps:
+            raise SettingsError(
+                "{}: an agent with a memory learns from sequences of several steps; choose more, or {}",
+                *(given(self, "sequence_length"), named(type(self), "sequence_length").leave_out()),
+            )
+        if steps % length or batch_size % length:
+            raise SettingsError(
+                "{}: an agent with a memory learns from whole sequences, and neither {} steps of each environment nor "
+                "{} transitions of a minibatch may leave a rest; choose {} and {} as multiples of it, or {}",
+                *(given(self, "sequence_length"), steps, batch_size, steps_name, batch),
+                named(type(self), "sequence_length").leave_out(),
+            )
+        if length == 1 < steps:
+            raise SettingsError(
+                "an agent with a memory learns from sequences of several steps, and a rollout of {} steps of each "
+                "environment and minibatches of {} transitions have none in common: make {} a multiple of {}",
+                *(steps, batch_size, batch, steps_name),
+            )
+        return length
 
     def for_envs(self, num_envs: int) -> "RolloutSettings":
         """The same, with a number for "rollout".

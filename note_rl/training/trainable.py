@@ -16,7 +16,7 @@ from note_rl.distributed.rank_messages import Ranks
 from note_rl.environments import EnvLike
 from note_rl.environments.frames import check_frame_stack
 from note_rl.errors import SettingsError
-from note_rl.learners.declarations import Declared, check_settings, say_if_weighed, updates_itself
+from note_rl.learners.declarations import Declared, check_sequences, check_settings, say_if_weighed, updates_itself
 from note_rl.learners.peers import Alone
 from note_rl.learners.step_way import StepWay
 from note_rl.settings import Budget, ReplaySettings, RolloutSettings, Settings
@@ -155,6 +155,7 @@ class Trainable(Declared, Persistent):
     def _check_methods(self) -> None:
         """Refuses methods that cannot be called as training will call them (AgentContractError)."""
         check_calls(self, self._called(), self._multi_agent)
+        check_sequences(self, self.settings)
         experience = self.settings.experience
         if isinstance(experience, ReplaySettings) and experience.trajectories:
             check_reads_triplets(self)

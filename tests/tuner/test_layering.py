@@ -45,7 +45,7 @@ DOORS = {
     **{
         f"note_rl.agents.{package}.{module}": f"note_rl.agents.shared.{framework}.{module}"
         for package, framework in (("pytorch", "torch"), ("keras", "keras"))
-        for module in ("choices", "distributions", "encoded", "layered", "networks")
+        for module in ("choices", "distributions", "encoded", "layered", "networks", "recurrent")
     },
 }
 # What Hydra discovers: every Hydra application imports it, so it imports from `tuner` only inside its functions.

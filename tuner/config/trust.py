@@ -27,6 +27,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
     **{f"note_rl.agents.{package}.networks": ("CNN", "MLP") for package in ("keras", "pytorch")},
     **{f"note_rl.agents.{package}.encoded": ("encoded_network",) for package in ("keras", "pytorch")},
     **{f"note_rl.agents.{package}.layered": ("layered_network",) for package in ("keras", "pytorch")},
+    **{f"note_rl.agents.{package}.recurrent": ("recurrent_network",) for package in ("keras", "pytorch")},
     **{f"note_rl.optimizers.{package}": ("adam", "adamw", "rmsprop", "sgd") for package in ("keras", "pytorch")},
     "note_rl.settings": (
         *("Adaptive", "Distributed", "GSDE", "Hindsight", "Plateau", "Priority", "ReplaySettings", "RolloutPriority"),
@@ -62,7 +63,7 @@ _LONGEST_NAME = 200  # in messages
 _SENDS_OR_WRITES = frozenset({"tuner.trackers.mlflow.MlflowTracker", "tuner.trackers.wandb.WandbTracker"})
 
 ENV_MODULES: Final = frozenset(
-    {f"note_rl.examples.{name}" for name in ("catch", "coordination", "environments", "simple_spread")}
+    {f"note_rl.examples.{name}" for name in ("catch", "coordination", "environments", "memory_tasks", "simple_spread")}
     | {"note_rl.environments.atari", "note_rl.environments.minatar", "gymnasium_robotics", "ale_py"}
 )
 """Modules before the colon of an environment's id."""

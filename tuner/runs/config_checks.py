@@ -20,7 +20,7 @@ from note_rl.environments.step_checks import check_spaces
 from note_rl.errors import NoteRLError
 from note_rl.learners.declarations import Declared, check_actions, check_settings
 from note_rl.policy.discrete import DiscretePolicy
-from note_rl.settings import Plateau
+from note_rl.settings import Plateau, RolloutSettings, Settings
 from note_rl.settings.state_dependent_noise import check_explores_alike
 from tuner.checking.hydra_messages import paths_of
 from tuner.checking.other_libraries import called_here
@@ -35,7 +35,7 @@ from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
 from tuner.runs.build import build_distributed, build_environment, build_node, build_policy, build_settings
 from tuner.runs.functions import check_function, is_function
-from tuner.runs.pixels import check_network
+from tuner.runs.pixels import check_network, has_memory
 from tuner.runs.run_strategy import size_of
 from tuner.support.names import did_you_mean
 from tuner.trial.messages import JsonDict
@@ -326,10 +326,26 @@ def _check_settings(run: RunConfig) -> None:
         kind, has_gsde = declared(run), run.agent.get("gsde") is not None
         check_explores_alike(kind.__name__, kind.on_policy, has_gsde, settings.policy)
         check_settings(kind, settings)
+        _check_sequences(run, settings)
+        if together is not None and has_memory(run.network):
+            raise UserError(
+                f"network={run.network.get('cell', 'lstm')} is a network with a memory, which one process trains: "
+                f"leave strategy={together.strategy} out, or choose another network"
+            )
         if together is not None and together.strategy == "parameter_server":
             check_can_be_served(kind, settings)
         elif together is not None:
             check_can_be_shared(kind, settings, size_of(together))
+
+
+def _check_sequences(run: RunConfig, settings: Settings) -> None:
+    """Sequences are for agents with a memory, which learn from nothing else."""
+    built_in = all(str(node["_target_"]).startswith("note_rl.") for node in (run.agent, run.network))
+    num_envs, remembers = settings.num_envs, has_memory(run.network)
+    if not built_in or not isinstance(settings.experience, RolloutSettings):
+        return
+    if isinstance(num_envs, int) or not remembers:  # what is measured when training begins is checked then
+        settings.experience.check_memory(remembers, num_envs if isinstance(num_envs, int) else 1)
 
 
 def _check_plateau(run: RunConfig) -> None:

@@ -6,11 +6,13 @@ from typing import Any
 
 from note_rl.agents.shared.architecture import Architecture
 from note_rl.agents.shared.encoders import encoded_plan
+from note_rl.agents.shared.memories import MemorySettings
 from note_rl.agents.shared.spaces import image_shape, looks_like_an_image
 from note_rl.environments.frames import stacked_shape
 from note_rl.environments.observation_packing import observed_shape
 from note_rl.errors import SettingsError
 from note_rl.learners.declarations import Declared
+from note_rl.types import STATE_BEFORE
 from tuner.config.composition import HYDRA_KEYS, RunConfig
 from tuner.config.network_section import Networks
 from tuner.config.signatures import signature_of
@@ -19,6 +21,7 @@ from tuner.errors import UserError
 
 _NETWORKS = "note_rl.agents."
 _ENCODED = ".encoded_network"
+_RECURRENT = ".recurrent_network"
 _OF_THE_VALUE = ("shared", "value_head")
 
 
@@ -36,6 +39,8 @@ def check_network(run: RunConfig, kind: type[Declared], env: Any) -> None:
         note_rl.errors.EnvironmentMismatchError: It is for images, and they are none, or too small.
     """
     networks = Networks.from_section(run.network)
+    for node in (networks.network, networks.critic or {}):
+        _check_memory(node, kind, alone=networks.critic is None)
     _check_network(run, networks.network, "network", env)
     for name in _OF_THE_VALUE:
         if networks.network.get(name) and not kind.has_value_network:
@@ -46,6 +51,25 @@ def check_network(run: RunConfig, kind: type[Declared], env: Any) -> None:
     if networks.critic is not None:
         _check_network(run, networks.critic, "network.critic", env)
         _check_critic(run, networks.network, kind)
+
+
+def has_memory(node: Mapping[str, Any]) -> bool:
+    """Whether a node makes a network with a memory."""
+    return str(node.get("_target_")).endswith(_RECURRENT)
+
+
+def _check_memory(node: Mapping[str, Any], kind: type[Declared], alone: bool) -> None:
+    """A memory needs an agent that learns from sequences, and serves policy and value."""
+    if not has_memory(node):
+        return
+    choice = f"network={node.get('cell', 'lstm')}"
+    if STATE_BEFORE not in kind.batch_attributes:
+        raise UserError(
+            f"{choice} is a network with a memory, and {kind.__name__} has no place for its state: choose another "
+            "network, or an agent that learns from sequences of its rollouts (agent=ppo, agent=a2c)"
+        )
+    if not alone:
+        raise UserError(f"{choice} gives the value a memory, too, and network.critic another network: leave it out")
 
 
 def _check_critic(run: RunConfig, network: Mapping[str, Any], kind: type[Declared]) -> None:
@@ -64,6 +88,8 @@ def _check_network(run: RunConfig, node: Mapping[str, Any], path: str, env: Any)
         return
     if target.endswith(".layered_network"):
         _check_layers(node, path, shape)
+    elif target.endswith(_RECURRENT):
+        _check_cell(node, path, shape)
     elif target.endswith(_ENCODED):
         _check_encoders(node, path, shape)
     elif target.endswith(".CNN"):
@@ -80,6 +106,14 @@ def _check_encoders(node: Mapping[str, Any], path: str, shape: tuple[int, ...]) 
     arguments = {key: value for key, value in node.items() if key not in (*HYDRA_KEYS, "encoders")}
     try:
         encoded_plan(shape, 1, node.get("encoders"), Architecture((), **arguments))
+    except SettingsError as error:
+        raise UserError(about_part(path, node, error)) from error
+
+
+def _check_cell(node: Mapping[str, Any], path: str, shape: tuple[int, ...]) -> None:
+    arguments = {key: value for key, value in node.items() if key not in HYDRA_KEYS}
+    try:
+        MemorySettings(**arguments).plan(shape, 1)
     except SettingsError as error:
         raise UserError(about_part(path, node, error)) from error
 

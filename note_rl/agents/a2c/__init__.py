@@ -13,7 +13,7 @@ class A2CSettings(ActorCriticSettings):
     off the policy that they come from, and nothing here corrects for that.
     """
 
-    batch_attributes = ("advantage", "return_")
+    batch_attributes = ("advantage", "return_", "state_before", "episode_start")
     set_defaults = MappingProxyType({"PPO": True, "rollout_steps": 5, "batch": "rollout", "num_epochs": 1})
 
     gae_lambda: float = 1.0

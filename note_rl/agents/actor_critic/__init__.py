@@ -14,7 +14,8 @@ from note_rl.support.value_kinds import SHARE, Number, flag_or_minibatch
 class ActorCriticSettings(PolicySettings):
     """A policy and its value, for actions of all kinds. A subclass gives the loss.
 
-    They are two networks, or the two heads of one (`layered_network` with shared=True).
+    They are two networks, or the two heads of one (`layered_network` with shared=True). PPO and A2C may have a memory
+    (`recurrent_network`), and then learn from whole sequences; see `Declared.initial_state`.
 
     Acts with `SoftmaxPolicy` where it chooses, with `GaussianPolicy` where actions are numbers.
     """

@@ -1,5 +1,7 @@
 """Common base of agents that learn a policy and its value from rollouts, in Keras."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from note_rl.agents.actor_critic import ActorCriticSettings, check_has_numbers
@@ -10,10 +12,13 @@ from note_rl.agents.shared.keras.encoded import EncodedNetwork
 from note_rl.agents.shared.keras.layered import LayeredNetwork, have_one_trunk, policy_and_value, through_one_trunk
 from note_rl.agents.shared.keras.networks import MLP, mlp
 from note_rl.agents.shared.keras.numbers import numbers_of
+from note_rl.agents.shared.keras.recurrent import RecurrentNetwork, State, memories_of
 from note_rl.agents.shared.spaces import any_spaces, num_outputs
+from note_rl.learners.numpy_memory import ActingMemory
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 from note_rl.policy import GaussianPolicy, GSDEPolicy, Policy, SoftmaxPolicy
 from note_rl.rl import RL
+from note_rl.types import Array
 
 
 class ActorCritic(ActorCriticSettings, RL):
@@ -33,14 +38,15 @@ class ActorCritic(ActorCriticSettings, RL):
             self.log_std = None
             if self.numbers is not None:
                 self.log_std = tf.Variable(self.numbers.start(self.actor, num_outputs(spaces), self.initial_log_std))
+        self.memories = memories_of(self, self.actor, self.critic, given.critic_network)  # None: nothing is remembered
         for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
-            if isinstance(net, MLP | LayeredNetwork | EncodedNetwork):
+            if isinstance(net, MLP | LayeredNetwork | EncodedNetwork | RecurrentNetwork):
                 net.start_orthogonal(output_gain)
         self.one_trunk = have_one_trunk(self.actor, self.critic)
         if self.numbers is not None:
             self.actor = self.numbers.network(self.actor)
         self.param = [list(self.actor.trainable_variables), list(self.critic.trainable_variables)]
-        if self.one_trunk:  # one group, with each variable once
+        if self.one_trunk or (self.memories is not None and self.memories.is_one):  # one group, each variable once
             self.param = [[*self.actor.trainable_variables, *self.critic.head.trainable_variables]]
         if self.log_std is not None:
             self.param[0].append(self.log_std)
@@ -49,17 +55,34 @@ class ActorCritic(ActorCriticSettings, RL):
         self.log_prob_old: tf.Tensor
         self.value_old: tf.Tensor
 
-    def action(self, s: tf.Tensor) -> tf.Tensor:
-        """Probabilities [B, A], those of several choices in a row, or of numbers what `Numbers.answers` says."""
-        outputs = self.actor(s)
+    def initial_state(self, num_envs: int) -> dict[str, Array]:
+        """Zeros, of networks with a memory; else nothing."""
+        return {} if self.memories is None else self.memories.initial_state(num_envs)
+
+    def action(self, s: tf.Tensor, state: State | None = None) -> Any:
+        """Probabilities [B, A], those of several choices in a row, or of numbers what `Numbers.answers` says.
+
+        With a memory it takes the state before s, and returns the one behind it, too.
+        """
+        if self.memories is None:
+            return self._answers(self.actor(s))
+        assert state is not None
+        of_policy, _, after = self.memories.step(s, state)
+        return self._answers(self.actor.head(of_policy)), after
+
+    def _answers(self, outputs: tf.Tensor) -> tf.Tensor:
         if self.numbers is None:
             assert self.choice is not None
             return self.choice.answers(outputs)
         return self.numbers.answers(outputs, self.log_std)
 
-    def value(self, s: tf.Tensor) -> tf.Tensor:
-        """V(s) [B]."""
-        return self.critic(s)[:, 0]
+    def value(self, s: tf.Tensor, state: State | None = None) -> Any:
+        """V(s) [B]; with a memory as action()."""
+        if self.memories is None:
+            return self.critic(s)[:, 0]
+        assert state is not None
+        _, of_value, after = self.memories.step(s, state)
+        return self.critic.head(of_value)[:, 0], after
 
     def distribution(self, s: tf.Tensor, action_mask: tf.Tensor | None = None) -> Distribution:
         """pi(.|s), for each state of a batch; of the allowed actions, where a mask [B, A] is given."""
@@ -77,10 +100,17 @@ class ActorCritic(ActorCriticSettings, RL):
         return self._log_prob_and_entropy(self.actor(s), a, mask)
 
     def log_prob_entropy_and_value(self, s: tf.Tensor, a: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Both, and V(s) [B]; a trunk of policy and value is passed through once."""
-        if not self.one_trunk:
+        """Both, and V(s) [B]; a trunk of policy and value is passed through once.
+
+        With a memory s and a are whole sequences, one after the other; see `Declared.initial_state`.
+        """
+        if self.memories is not None:
+            of_policy, of_value = self.memories.sequences(s, self.state_before, self.episode_start)
+            outputs, v = self.actor.head(of_policy), self.critic.head(of_value)
+        elif self.one_trunk:
+            outputs, v = through_one_trunk(self.actor, self.critic, s)
+        else:
             return (*self.log_prob_and_entropy(s, a), self.value(s))
-        outputs, v = through_one_trunk(self.actor, self.critic, s)
         return (*self._log_prob_and_entropy(outputs, a, self.action_mask), v[:, 0])
 
     def _log_prob_and_entropy(
@@ -100,7 +130,18 @@ class ActorCritic(ActorCriticSettings, RL):
 
     def acting_layers(self) -> list[DenseLayer] | None:
         """The actor's layers, if it consists of dense ones."""
+        return self._layers_of(self.actor)
+
+    def acting_memory(self) -> ActingMemory | None:
+        """The memories, and the layers behind that of the policy, if there are but dense ones around the cells."""
+        cells = None if self.memories is None else self.memories.acting_cells()
+        if cells is None or not isinstance(self.actor, RecurrentNetwork):
+            return None
+        layers = self._layers_of(self.actor.head)
+        return None if layers is None else ActingMemory(cells, layers)
+
+    def _layers_of(self, network: Any) -> list[DenseLayer] | None:
         if self.numbers is None:
             assert self.choice is not None
-            return dense_layers_of(self.actor, self.choice.activation)
-        return self.numbers.layers(self.actor, self.log_std)
+            return dense_layers_of(network, self.choice.activation)
+        return self.numbers.layers(network, self.log_std)

@@ -1,5 +1,7 @@
 """Common base of agents that learn a policy and its value from rollouts, in PyTorch."""
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from note_rl.agents.actor_critic import ActorCriticSettings, check_has_numbers
@@ -11,9 +13,12 @@ from note_rl.agents.shared.torch.encoded import EncodedNetwork
 from note_rl.agents.shared.torch.layered import LayeredNetwork, have_one_trunk, policy_and_value, through_one_trunk
 from note_rl.agents.shared.torch.networks import MLP, mlp
 from note_rl.agents.shared.torch.numbers import numbers_of
+from note_rl.agents.shared.torch.recurrent import RecurrentNetwork, State, memories_of, outputs_behind
+from note_rl.learners.numpy_memory import ActingMemory
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 from note_rl.policy import GaussianPolicy, GSDEPolicy, Policy, SoftmaxPolicy
 from note_rl.rl_pytorch import RL_pytorch
+from note_rl.types import Array
 
 
 class ActorCritic(ActorCriticSettings, RL_pytorch):
@@ -28,9 +33,10 @@ class ActorCritic(ActorCriticSettings, RL_pytorch):
         check_has_numbers(type(self).__name__, self.gsde, self.choice)
         networks = policy_and_value(make, given.critic_network, spaces.obs_shape, num_outputs(spaces))
         self.actor, self.critic = (network.to(given.device) for network in networks)
+        self.memories = memories_of(self, self.actor, self.critic, given.critic_network)  # None: nothing is remembered
         self.one_trunk = have_one_trunk(self.actor, self.critic)
         for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
-            if isinstance(net, MLP | LayeredNetwork | EncodedNetwork):
+            if isinstance(net, MLP | LayeredNetwork | EncodedNetwork | RecurrentNetwork):
                 net.start_orthogonal(output_gain)
         self.log_std: Tensor | None = None
         if self.numbers is not None:
@@ -38,7 +44,7 @@ class ActorCritic(ActorCriticSettings, RL_pytorch):
             self.log_std = start.to(given.device).requires_grad_()
             self.actor = self.numbers.network(self.actor)
         self.param = [list(self.actor.parameters()), list(self.critic.parameters())]
-        if self.one_trunk:  # one group, with each parameter once
+        if self.one_trunk or (self.memories is not None and self.memories.is_one):  # one group, each parameter once
             self.param = [list(nn.ModuleList((self.actor, self.critic)).parameters())]
         if self.log_std is not None:
             self.param[0].append(self.log_std)
@@ -47,18 +53,34 @@ class ActorCritic(ActorCriticSettings, RL_pytorch):
         self.log_prob_old: Tensor
         self.value_old: Tensor
 
-    def action(self, s: Tensor) -> Tensor:
-        """Probabilities [B, A], those of several choices in a row, or of numbers what `Numbers.answers` says."""
-        outputs: Tensor = self.actor(s)
+    def initial_state(self, num_envs: int) -> dict[str, Array]:
+        """Zeros, of networks with a memory; else nothing."""
+        return {} if self.memories is None else self.memories.initial_state(num_envs)
+
+    def action(self, s: Tensor, state: State | None = None) -> Any:
+        """Probabilities [B, A], those of several choices in a row, or of numbers what `Numbers.answers` says.
+
+        With a memory it takes the state before s, and returns the one behind it, too.
+        """
+        if self.memories is None:
+            return self._answers(self.actor(s))
+        assert state is not None
+        of_policy, _, after = self.memories.step(s, state)
+        return self._answers(outputs_behind(self.actor, of_policy)), after
+
+    def _answers(self, outputs: Tensor) -> Tensor:
         if self.numbers is None or self.log_std is None:
             assert self.choice is not None
             return self.choice.answers(outputs)
         return self.numbers.answers(outputs, self.log_std)
 
-    def value(self, s: Tensor) -> Tensor:
-        """V(s) [B]."""
-        v: Tensor = self.critic(s).squeeze(1)
-        return v
+    def value(self, s: Tensor, state: State | None = None) -> Any:
+        """V(s) [B]; with a memory as action()."""
+        if self.memories is None:
+            return self.critic(s).squeeze(1)
+        assert state is not None
+        _, of_value, after = self.memories.step(s, state)
+        return outputs_behind(self.critic, of_value).squeeze(1), after
 
     def distribution(self, s: Tensor, action_mask: Tensor | None = None) -> Distribution:
         """pi(.|s), for each state of a batch; of the allowed actions, where a mask [B, A] is given."""
@@ -74,10 +96,17 @@ class ActorCritic(ActorCriticSettings, RL_pytorch):
         return self._log_prob_and_entropy(self.actor(s), a, mask)
 
     def log_prob_entropy_and_value(self, s: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Both, and V(s), [B] each; a trunk of policy and value is passed through once."""
-        if not self.one_trunk:
+        """Both, and V(s), [B] each; a trunk of policy and value is passed through once.
+
+        With a memory s and a are whole sequences, one after the other; see `Declared.initial_state`.
+        """
+        if self.memories is not None:
+            of_policy, of_value = self.memories.sequences(s, self.state_before, self.episode_start)
+            outputs, v = outputs_behind(self.actor, of_policy), outputs_behind(self.critic, of_value)
+        elif self.one_trunk:
+            outputs, v = through_one_trunk(self.actor, self.critic, s)
+        else:
             return (*self.log_prob_and_entropy(s, a), self.value(s))
-        outputs, v = through_one_trunk(self.actor, self.critic, s)
         return (*self._log_prob_and_entropy(outputs, a, self.action_mask), v.squeeze(1))
 
     def _log_prob_and_entropy(self, outputs: Tensor, a: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -95,7 +124,18 @@ class ActorCritic(ActorCriticSettings, RL_pytorch):
 
     def acting_layers(self) -> list[DenseLayer] | None:
         """The actor's layers, if it consists of dense ones."""
+        return self._layers_of(self.actor)
+
+    def acting_memory(self) -> ActingMemory | None:
+        """The memories, and the layers behind that of the policy, if there are but dense ones around the cells."""
+        cells = None if self.memories is None else self.memories.acting_cells()
+        if cells is None or not isinstance(self.actor, RecurrentNetwork):
+            return None
+        layers = self._layers_of(self.actor.head)
+        return None if layers is None else ActingMemory(cells, layers)
+
+    def _layers_of(self, network: nn.Module) -> list[DenseLayer] | None:
         if self.numbers is None or self.log_std is None:
             assert self.choice is not None
-            return dense_layers_of(self.actor, self.choice.activation)
-        return self.numbers.layers(self.actor, self.log_std)
+            return dense_layers_of(network, self.choice.activation)
+        return self.numbers.layers(network, self.log_std)

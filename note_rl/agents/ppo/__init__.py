@@ -23,6 +23,8 @@ class PPOSettings(ActorCriticSettings):
         "return_",
         "value_old",
         "importance_ratio",
+        "state_before",
+        "episode_start",
     )
 
     clip: float = setting(

@@ -42,6 +42,7 @@ from note_rl.learners.keras.variables import (
 )
 from note_rl.learners.loss_checks import NORMALISED_APART, SamplesApart, check_is_a_mean
 from note_rl.learners.losses import Losses
+from note_rl.learners.numpy_memory import RecurrentActor
 from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.peers import Peers
 from note_rl.learners.policy_function import ExportedPolicy, RunExported
@@ -65,10 +66,13 @@ class KerasLearner:
 
     def __init__(self, agent: Any) -> None:
         self.agent = agent
-        self._is_recurrent = is_recurrent(type(agent))
+        self._is_recurrent = is_recurrent(agent)
         self.groups: list[list[Any]] = parameter_groups(agent.param)
         self.actor = Actor(agent, self._framework_act, mirrored=True, reading=self._reader)
         self._readers: list[ReadTogether[Any]] = []
+        self._act_from = RecurrentActor(
+            agent, self._framework_act_from, self.actor, self._reader if self._is_recurrent else None
+        )
         self._learned: tuple[int, dict[int, Array]] = (0, {})  # after how many changes, what variables hold
         self._optimizers: list[tuple[Any, list[Any]]] = []
         self._losses = Losses(agent, len(self.groups), TensorFlowArithmetic())
@@ -134,7 +138,7 @@ class KerasLearner:
         """Returns scores of the actions for observations [E, *obs]; see `Learner.act`."""
         if not self._is_recurrent:
             return self.actor(obs)
-        return (state or RecurrentState()).answer(self.agent, obs, episode_start, self._framework_act_from)
+        return (state or RecurrentState()).answer(self.agent, obs, episode_start, self._act_from)
 
     def act_one(self, obs: Array, agent_index: int) -> FloatArray:
         """Returns the scores of one agent among several; see `act`."""
@@ -144,14 +148,23 @@ class KerasLearner:
         return self._call("action", [obs], *([] if index is None else [index]))
 
     def _framework_act_from(self, obs: Array, before: State) -> tuple[FloatArray, State]:
+        return self._evaluate_from("action", obs, before)
+
+    def _evaluate_from(self, method: str, obs: Array, before: State) -> tuple[FloatArray, State]:
         tensors = {name: tf.convert_to_tensor(values) for name, values in before.items()}
         with self._modes.evaluating():
-            answers, after = pair_of(self.agent.action(tf.convert_to_tensor(obs), tensors), self.agent)
+            output = getattr(self.agent, method)(tf.convert_to_tensor(obs), tensors)
+            answers, after = pair_of(output, self.agent, method)
         return as_array(answers), {name: as_array(tensor) for name, tensor in after.items()}
 
     def value(self, obs: Array) -> FloatArray:
         """Returns what the agent expects to gain, [N], from observations [N, *obs]."""
         return self._call("value", [obs]).reshape(-1)
+
+    def value_from(self, obs: Array, before: State) -> tuple[FloatArray, State]:
+        """Returns values [N] of a recurrent agent, and the states behind them; see `Learner.value_from`."""
+        values, after = self._evaluate_from("value", obs, before)
+        return values.reshape(-1), after
 
     def reward(self, obs: Array, action: Array, next_obs: Array) -> FloatArray:
         """Returns what the agent's reward() says, [N], of N transitions."""

@@ -27,6 +27,7 @@ from note_rl.learners.batch_noise_scale import NoiseMoments
 from note_rl.learners.declarations import is_recurrent, updates_itself
 from note_rl.learners.loss_checks import NORMALISED_APART, SamplesApart, check_is_a_mean
 from note_rl.learners.losses import Losses, batch_attributes
+from note_rl.learners.numpy_memory import RecurrentActor
 from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.peers import Peers
 from note_rl.learners.policy_function import ExportedPolicy, RunExported
@@ -77,10 +78,12 @@ class PyTorchLearner:
 
     def __init__(self, agent: Any) -> None:
         self.agent = agent
-        self._is_recurrent = is_recurrent(type(agent))
+        self._is_recurrent = is_recurrent(agent)
         self.groups: list[list[Tensor]] = parameter_groups(agent.param)
         self.device = self.groups[0][0].device
         self.actor = Actor(agent, self._framework_act, self._acts_on_host())
+        in_numpy = self._is_recurrent and self.device.type == "cpu"
+        self._act_from = RecurrentActor(agent, self._framework_act_from, self.actor, _as_it_is if in_numpy else None)
         self._optimizers: list[tuple[torch.optim.Optimizer, list[Tensor]]] = []
         self._losses = Losses(agent, len(self.groups), TorchArithmetic(self.device))
         self._samples_apart = SamplesApart(agent, self._losses)
@@ -106,7 +109,7 @@ class PyTorchLearner:
         """Returns scores of the actions for observations [E, *obs]; see `Learner.act`."""
         if not self._is_recurrent:
             return self.actor(obs)
-        return (state or RecurrentState()).answer(self.agent, obs, episode_start, self._framework_act_from)
+        return (state or RecurrentState()).answer(self.agent, obs, episode_start, self._act_from)
 
     def act_one(self, obs: Array, agent_index: int) -> FloatArray:
         """Returns the scores of one agent among several; see `act`."""
@@ -116,14 +119,23 @@ class PyTorchLearner:
         return self._evaluate(self.agent.action, [obs], *([] if index is None else [index]))
 
     def _framework_act_from(self, obs: Array, before: State) -> tuple[FloatArray, State]:
+        return self._evaluate_from("action", obs, before)
+
+    def _evaluate_from(self, method: str, obs: Array, before: State) -> tuple[FloatArray, State]:
         tensors = {name: as_tensor(values, self.device) for name, values in before.items()}
         with torch.inference_mode(), self._modes.evaluating():
-            answers, after = pair_of(self.agent.action(as_tensor(obs, self.device), tensors), self.agent)
+            output = getattr(self.agent, method)(as_tensor(obs, self.device), tensors)
+            answers, after = pair_of(output, self.agent, method)
         return answers.cpu().numpy(), {name: tensor.cpu().numpy() for name, tensor in after.items()}
 
     def value(self, obs: Array) -> FloatArray:
         """Returns what the agent expects to gain, [N], from observations [N, *obs]."""
         return self._evaluate(self.agent.value, [obs]).reshape(-1)
+
+    def value_from(self, obs: Array, before: State) -> tuple[FloatArray, State]:
+        """Returns values [N] of a recurrent agent, and the states behind them; see `Learner.value_from`."""
+        values, after = self._evaluate_from("value", obs, before)
+        return values.reshape(-1), after
 
     def reward(self, obs: Array, action: Array, next_obs: Array) -> FloatArray:
         """Returns what the agent's reward() says, [N], of N transitions."""
@@ -321,6 +333,10 @@ class PyTorchLearner:
         set_random_state(self.device, state)
         self._forget_snapshots()  # which are of another agent
         self.actor.parameters_changed()
+
+
+def _as_it_is(read: Callable[[], Any]) -> Callable[[], Any]:
+    return read
 
 
 def _parameters_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from note_rl.errors import AgentContractError
 from note_rl.replay.hindsight import GoalFunctions
+from note_rl.replay.whole_sequences import ValueFromState
 from note_rl.settings.demonstrations import Demonstrations, Expert, as_demonstrations
 from note_rl.settings.switch_names import IRL, PR
 from note_rl.types import Array, BoolArray, FloatArray, Sample, Steps, Update
@@ -49,6 +50,8 @@ class AgentView:
         gamma: Current discount of one step; None: the agent has none, and nothing is discounted.
         gae_lambda: Current weight of long against short returns.
         value: Values [N] of observations [N, *obs]; None: no advantages are worked out.
+        value_from: In place of it for an agent that learns from sequences, whose values depend on states as well.
+        in_sequences: Whether rollouts are learned from in whole sequences, with the states before them.
         reward: The learned reward [N] of (obs, action, next_obs), each [N, ...].
         goals: What hindsight needs to know of the task.
         standardise_advantage: Whether advantages get mean 0 and deviation 1 over a rollout; minibatch: over each
@@ -60,6 +63,8 @@ class AgentView:
     gamma: Callable[[], float] | None = None
     gae_lambda: Callable[[], float] = lambda: 0.95
     value: Callable[[Array], FloatArray] | None = None
+    value_from: ValueFromState | None = None
+    in_sequences: bool = False
     reward: RewardFunction | None = None
     goals: GoalFunctions | None = None
     standardise_advantage: bool | str = True

@@ -76,15 +76,19 @@ class RolloutExperience:
             steps = replace(steps, reward=view.normalise_reward(steps.reward))
         per_transition = 2 * steps.obs[0, 0].nbytes * self.settings.frame_stack
         self._max_block = max(1, MAX_BLOCK_BYTES // max(self._batch_size * per_transition, 1))
-        self._rollout = Rollout(steps, view.discount(), self._frames)
+        self._rollout = self._made(steps)
         if self.settings.learned_reward and view.reward is not None:
             self._rollout.replace_reward(view.reward)
-        if view.value is not None:
-            self._rollout.add_advantages(view.value, view.gae_lambda(), view.standardise_advantage)
+        value = view.value or view.value_from
+        if value is not None:
+            self._rollout.add_advantages(value, view.gae_lambda(), view.standardise_advantage)
             self._value_fit = self._rollout.value_fit()
         self._scores = None
         if self.settings.priority is not None:
             self._scores = RolloutScores(self.settings.priority, len(self._rollout))
+
+    def _made(self, steps: Steps) -> Rollout:
+        return Rollout(steps, self._view.discount(), self._frames)
 
     def _add_frames(self, steps: Steps) -> None:
         if self._frames is None or self._frames.capacity != steps.num_env_steps:

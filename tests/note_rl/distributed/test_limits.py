@@ -4,12 +4,20 @@ import re
 
 import pytest
 
-from note_rl.agents.pytorch import TRPO
+from note_rl.agents.pytorch import PPO, TRPO
+from note_rl.agents.pytorch.recurrent import recurrent_network
 from note_rl.distributed.limits import check_can_be_served, check_can_be_shared
 from note_rl.errors import AgentContractError, SettingsError
 from note_rl.policy import SoftmaxPolicy
 from note_rl.settings import Adaptive
 from tests.note_rl.distributed.rank_agents import dqn
+from tests.note_rl.small_environments import Counting
+
+
+def remembering():
+    agent = PPO(env=Counting, network=recurrent_network)
+    agent.set(policy=SoftmaxPolicy(), PPO=True, rollout_steps=32)
+    return agent
 
 
 @pytest.mark.parametrize(
@@ -49,3 +57,11 @@ def test_what_workers_that_do_not_wait_cannot_do_is_refused():
     alike, _, _ = dqn(batch=15)
     alike.couples_samples = True
     check_can_be_served(alike, alike.settings)  # each worker sees whole minibatches
+
+
+@pytest.mark.parametrize(
+    "check", [lambda one: check_can_be_shared(one, one.settings, 2), lambda one: check_can_be_served(one, one.settings)]
+)
+def test_an_agent_that_learns_from_whole_sequences_is_refused_in_its_own_words(check):
+    with pytest.raises(AgentContractError, match=r"PPO has a memory \(initial_state\).*use train\(\)"):
+        check(remembering())

@@ -76,6 +76,8 @@ NEEDS = {  # choices that fit only one agent, or ask for something
     "env/coordination": "agent=maddpg",
     "env/pointreach": "agent=ddpg_her",
     "network/cfg": f"network.file={Path(__file__).parents[2]}/note_rl/agents/shared/model.cfg",
+    "network/gru": "agent=ppo",
+    "network/lstm": "agent=ppo",
     "network/dict": "env.id=tests.note_rl.dictionaries:NoteRLSigns-v0 "
     "network.encoders={image:{layers:[flatten]},sign:null}",
     "policy/gsde": "agent=a2c_continuous env=pendulum",

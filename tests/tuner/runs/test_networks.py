@@ -158,3 +158,35 @@ ENCODERS = "network.encoders={image: {layers: [flatten]}, sign: null}"
 )
 def test_encoders_that_do_not_fit_are_refused(tuner: CommandLine, words: tuple[str, ...], message: str) -> None:
     assert message in tuner.refused("train", *SHORT, "network=dict", *words)
+
+
+def test_a_memory_reaches_the_agent_and_is_played_again(tuner: CommandLine) -> None:
+    kept = config_of(
+        tuner, *PPO, "network=gru", "network.units=3", "network.hidden_sizes=[5]", "network.head_sizes=[6]"
+    )
+    agent: Any = build_run(RunConfig.from_json(kept)).agent
+    assert sorted(widths(agent.actor)) == [(2, 6), (3, 9), (5, 4), (6, 3), (9, 5)]
+    answer = tuner("play", "run", "num_episodes=1", "gif=null")
+    assert answer.status == 0, answer.errors
+
+
+@pytest.mark.parametrize(
+    ("agent", "words", "message"),
+    [
+        ("dqn", ("network=lstm",), "network=lstm is a network with a memory, and DQN has no place for its state"),
+        ("trpo", ("network=gru",), "network=gru is a network with a memory, and TRPO has no place for its state"),
+        ("ppo", ("network=lstm", "+network@network.critic=mlp"), "network=lstm gives the value a memory, too"),
+        ("ppo", ("network=lstm", "network.cell=rnn"), "network.cell=rnn is not possible: it must be one of lstm, gru"),
+        (
+            "ppo",
+            ("network=gru", "strategy=ddp"),
+            "network=gru is a network with a memory, which one process trains: leave strategy=ddp out",
+        ),
+        ("ppo", ("network=lstm", "backend=keras", "strategy=parameter_server"), "leave strategy=parameter_server out"),
+        ("ppo", ("buffer.sequence_length=4",), "buffer.sequence_length=4 is about agents with a memory"),
+    ],
+)
+def test_a_memory_without_a_place_is_refused(
+    tuner: CommandLine, agent: str, words: tuple[str, ...], message: str
+) -> None:
+    assert message in tuner.refused("train", *SHORT, *SMALL_AGENTS[agent], *words, "hydra.run.dir=run")

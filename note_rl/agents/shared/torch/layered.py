@@ -119,10 +119,10 @@ def policy_and_value(
         SettingsError: The value is to have a network of its own, and the policy's trunk as well.
     """
     policy = make(obs_shape, num_outputs)
-    layered = policy if isinstance(policy, LayeredNetwork) else None
     if make_critic is None:
-        return policy, make(obs_shape, 1) if layered is None else layered.value_network()
-    if layered is not None and layered.plan.architecture.shared:
+        names_it = callable(getattr(type(policy), "value_network", None))
+        return policy, cast(Any, policy).value_network() if names_it else make(obs_shape, 1)
+    if isinstance(policy, LayeredNetwork) and policy.plan.architecture.shared:
         raise SettingsError(
             "{} gives the value the trunk of the policy, and critic_network another one: leave one of them out",
             SettingName("shared").at(True),

@@ -46,6 +46,7 @@ aten = torch.ops.aten
 # Fixed numbers, not measured ones: the same run has to give the same results, and compiled code rounds otherwise.
 _SAVED_PER_CALL_S, _SAVED_PER_ELEMENT_S = 8e-7, 9e-10
 _COMPILING_S, _COMPILING_PER_CALL_S = 7.0, 0.04
+_LONGEST_S = 100.0
 _NUM_RUNS = 4  # that a program is thought to serve: what is tuned or compared is trained several times
 _UNPACKED, _UNPACKING_S = "unpacked-", 3600.0
 _LARGEST = 2**30  # bytes; one program takes about two megabytes
@@ -61,6 +62,7 @@ _QUICKER_IN_TORCH = (aten.tanh.default,)  # 5 us for 16,384 numbers, by MKL; 25 
 
 
 _TOO_FEW = "compiling takes longer than it saves in the gradient steps to come; {} asks for it"
+_TOO_LONG = "compiling would take some {} s, as for long sequences of an agent with a memory; {} asks for it"
 NO_COMPILER = "no C++ compiler is installed (g++, clang++ or the one named by CXX)"
 
 
@@ -74,6 +76,8 @@ def why_not_compiled(recording: Recording, num_gradient_steps: float, device: to
         return f"parameters are on {device.type}, and compiling pays on a CPU only"
     if _NUM_RUNS * saved_s < needed_s or (saved_s < needed_s and not _keeps_programs(os.environ.get(VARIABLE, ""))):
         return str(Sentence(_TOO_FEW, JIT_COMPILE.at(True)))
+    if needed_s > _LONGEST_S:
+        return str(Sentence(_TOO_LONG, f"{needed_s:.0f}", JIT_COMPILE.at(True)))
     return "" if has_compiler() else NO_COMPILER
 
 

@@ -1,0 +1,5 @@
+"""What stands in `note_rl.agents.shared.torch.recurrent`, under the path that configurations and manuals name."""
+
+from note_rl.agents.shared.torch.recurrent import RecurrentNetwork, recurrent_network
+
+__all__ = ["RecurrentNetwork", "recurrent_network"]

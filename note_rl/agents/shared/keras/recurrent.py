@@ -1,0 +1,236 @@
+"""Networks with a memory, in Keras; `note_rl.agents.shared.memories` says what they compute."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from note_rl.agents.shared.keras.layered import LayeredNetwork
+from note_rl.agents.shared.layer_kinds import Shape
+from note_rl.agents.shared.memories import MemoryPlan, MemorySettings, check_has_place, no_place, zeros_of
+from note_rl.learners.keras.variables import as_array
+from note_rl.learners.numpy_memory import ActingCell
+from note_rl.settings.field_arguments import taking
+from note_rl.types import Array
+
+State = Mapping[str, tf.Tensor]
+"""By name, [B, S] each."""
+
+
+class Memory(keras.Model):  # type: ignore[misc]  # Keras ships no types
+    """An encoder and a cell.
+
+    Args:
+        plan: Of the network that it is a part of.
+    """
+
+    def __init__(self, plan: MemoryPlan) -> None:
+        super().__init__()
+        self.kind, self.units, self.state_size = plan.kind, plan.settings.units, plan.state_size
+        self.cell = plan.settings.cell
+        self.encoder = LayeredNetwork(plan.encoder)
+        bound = self.units**-0.5
+        self.recurrent = self.add_weight(
+            name="recurrent",
+            shape=(self.units, self.kind.num_gates * self.units),
+            initializer=keras.initializers.RandomUniform(-bound, bound),
+        )
+        self.follow = _lstm if self.kind.num_parts == 2 else _gru
+        self._begin_keeping()
+        self.built = True
+
+    def start_orthogonal(self) -> None:
+        """Draws weights anew: orthogonal, biases 0, but 1 of the gate that keeps."""
+        self.encoder.start_orthogonal(1.0)
+        self.recurrent.assign(keras.initializers.Orthogonal()(self.recurrent.shape))
+        self._begin_keeping()
+
+    def _begin_keeping(self) -> None:
+        first, bias = self.kind.keeps * self.units, self.encoder.output_layer.bias
+        place = tf.range(bias.shape[0])
+        bias.assign(tf.where((place >= first) & (place < first + self.units), 1.0, tf.convert_to_tensor(bias)))
+
+    def step(self, x: tf.Tensor, state: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Features [B, units] of observations [B, *obs] in states [B, S], and the states behind them."""
+        parts = self.follow(self.encoder(x), self.parts(state), tf.convert_to_tensor(self.recurrent))
+        return parts[0], tf.concat(parts, axis=1)
+
+    def parts(self, states: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """What states [..., S] consist of, [..., units] each; the first is what the head sees."""
+        return tuple(tf.split(states, self.kind.num_parts, axis=-1))
+
+    def acting_cell(self) -> ActingCell | None:
+        """For acting in NumPy, if the layers of the encoder are dense."""
+        layers = self.encoder.dense_layers()
+        return None if layers is None else ActingCell(layers, as_array(self.recurrent), self.cell)
+
+
+def through_sequences(
+    memories: Sequence[Memory], x: tf.Tensor, first: Sequence[tf.Tensor], starts: tf.Tensor
+) -> list[tf.Tensor]:
+    """Features [n * L, units] that memories of one kind have of n sequences of L steps, one after the other.
+
+    They go side by side through the steps: a step costs as much for two as for one.
+
+    Args:
+        memories: One or several.
+        x: Observations. [n * L, *obs]
+        first: The states before the first steps, [n, S] of each memory.
+        starts: 1 where an episode begins, and nothing is remembered from before it, else 0. [n * L]
+    """
+    one, num = memories[0], first[0].shape[0]
+    width = one.kind.num_gates * one.units
+    gates = tf.stack([tf.reshape(memory.encoder(x), (num, -1, width)) for memory in memories])
+    keeps = tf.transpose(tf.reshape(1.0 - starts, (num, -1, 1)), (1, 0, 2))  # [L, n, 1]
+    recurrent = tf.stack([tf.convert_to_tensor(memory.recurrent) for memory in memories])
+
+    def follow(parts: Sequence[tf.Tensor], now: tuple[tf.Tensor, tf.Tensor]) -> Sequence[tf.Tensor]:
+        gate, keep = now
+        return one.follow(gate, [part * keep for part in parts], recurrent)
+
+    by_time = tf.transpose(gates, (2, 0, 1, 3))  # [L, M, n, G]
+    seen = tf.scan(follow, (by_time, keeps), one.parts(tf.stack(list(first))))[0]  # [L, M, n, units]
+    features = tf.reshape(tf.transpose(seen, (1, 2, 0, 3)), (len(memories), -1, one.units))
+    return list(tf.unstack(features))
+
+
+def _lstm(x: tf.Tensor, parts: Sequence[tf.Tensor], recurrent: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    """The parts [..., units] of the states behind gates [..., 4 * units]; `memories` has the equations."""
+    hidden, cell = parts
+    gates, units = x + tf.matmul(hidden, recurrent), hidden.shape[-1]
+    take, keep, show = tf.split(tf.sigmoid(gates[..., : 3 * units]), 3, axis=-1)
+    cell = keep * cell + take * tf.tanh(gates[..., 3 * units :])
+    return show * tf.tanh(cell), cell
+
+
+def _gru(x: tf.Tensor, parts: Sequence[tf.Tensor], recurrent: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    (hidden,) = parts
+    remembered, units = tf.matmul(hidden, recurrent), hidden.shape[-1]
+    reset, keep = tf.split(tf.sigmoid(x[..., : 2 * units] + remembered[..., : 2 * units]), 2, axis=-1)
+    new = tf.tanh(x[..., 2 * units :] + reset * remembered[..., 2 * units :])
+    return (new + keep * (hidden - new),)
+
+
+class RecurrentNetwork(keras.Model):  # type: ignore[misc]
+    """A memory and a head.
+
+    Args:
+        plan: The layers.
+        memory: Of another network, which this one shares; None: it has its own.
+    """
+
+    def __init__(self, plan: MemoryPlan, memory: Memory | None = None) -> None:
+        super().__init__()
+        self.plan = plan
+        self.memory = Memory(plan) if memory is None else memory
+        self.head = LayeredNetwork(plan.head)
+        self._borrows = memory is not None
+        self.built = True
+
+    def __call__(self, *inputs: Any, **named: Any) -> tf.Tensor:
+        """Refuses to answer to observations alone (SettingsError), in words to which Keras adds none."""
+        raise no_place("this agent")
+
+    def features(self, x: tf.Tensor) -> tf.Tensor:
+        """Refuses to, as they depend on a state."""
+        raise no_place("this agent")
+
+    def last_hidden(self, features: tf.Tensor) -> tf.Tensor:
+        """What the output layer sees, [B, F], given what the memory says."""
+        return self.head.last_hidden(self.head.features(features))
+
+    @property
+    def output_layer(self) -> keras.layers.Dense:
+        """The last layer of the head."""
+        return self.head.output_layer
+
+    def value_network(self) -> "RecurrentNetwork":
+        """A network with one output for the value, with the memory of this one if that is shared."""
+        return RecurrentNetwork(self.plan.of_value(), self.memory if self.plan.settings.shared else None)
+
+    def start_orthogonal(self, output_gain: float) -> None:
+        """Draws weights anew; those of a memory that is another network's stay as they are.
+
+        Args:
+            output_gain: Of the last layer.
+        """
+        if not self._borrows:
+            self.memory.start_orthogonal()
+        self.head.start_orthogonal(output_gain)
+
+
+@taking(MemorySettings)
+def recurrent_network(input_shape: Shape, num_outputs: int, settings: MemorySettings) -> RecurrentNetwork:
+    """Makes a network with a memory: an encoder, an LSTM or a GRU, and a head.
+
+    Raises:
+        SettingsError: A layer that is unknown or incomplete, a value out of range, sizes that do not fit.
+    """
+    return RecurrentNetwork(settings.plan(input_shape, num_outputs))
+
+
+@dataclass(frozen=True)
+class Memories:
+    """Those of a policy and its value, which may be one.
+
+    Attributes:
+        policy, value: Each sees all observations.
+    """
+
+    policy: Memory
+    value: Memory
+
+    @property
+    def is_one(self) -> bool:
+        """Whether policy and value remember together."""
+        return self.policy is self.value
+
+    def initial_state(self, num_envs: int) -> dict[str, Array]:
+        """The state in which episodes begin, [num_envs, S] by name."""
+        sizes = {"policy": self.policy.state_size}
+        return zeros_of(sizes if self.is_one else {**sizes, "value": self.value.state_size}, num_envs)
+
+    def acting_cells(self) -> dict[str, ActingCell] | None:
+        """The memories for acting in NumPy, by the name of their state, if all layers before the cells are dense."""
+        memories = {"policy": self.policy} if self.is_one else {"policy": self.policy, "value": self.value}
+        cells = {name: memory.acting_cell() for name, memory in memories.items()}
+        known = {name: cell for name, cell in cells.items() if cell is not None}
+        return known if len(known) == len(cells) else None
+
+    def step(self, s: tf.Tensor, state: State) -> tuple[tf.Tensor, tf.Tensor, dict[str, tf.Tensor]]:
+        """Features for policy and value, [B, units] each, and the state behind them."""
+        of_policy, policy_after = self.policy.step(s, state["policy"])
+        if self.is_one:
+            return of_policy, of_policy, {"policy": policy_after}
+        of_value, value_after = self.value.step(s, state["value"])
+        return of_policy, of_value, {"policy": policy_after, "value": value_after}
+
+    def sequences(self, s: tf.Tensor, before: tf.Tensor, starts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Features for policy and value of whole sequences; see `through_sequences`.
+
+        Args:
+            s: Observations. [n * L, *obs]
+            before: `state_before` of a minibatch. [n, S]
+            starts: `episode_start` of a minibatch. [n * L]
+        """
+        if self.is_one:
+            (seen,) = through_sequences([self.policy], s, [before], starts)
+            return seen, seen
+        of_policy, of_value = through_sequences([self.policy, self.value], s, tf.split(before, 2, axis=1), starts)
+        return of_policy, of_value
+
+
+def memories_of(agent: Any, policy: keras.Model, value: keras.Model, critic_network: Any) -> Memories | None:
+    """Returns the memories of networks that have such; None: they have none.
+
+    Raises:
+        SettingsError: The agent has no place for their states.
+    """
+    if not isinstance(policy, RecurrentNetwork):
+        if isinstance(value, RecurrentNetwork):
+            raise no_place("a value beside a policy without a memory")
+        return None
+    check_has_place(agent, critic_network)
+    return Memories(policy.memory, value.memory)
