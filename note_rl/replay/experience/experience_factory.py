@@ -105,7 +105,7 @@ def _say_if_short(chosen: RolloutSettings, num_envs: int, length: int) -> None:
     if chosen.sequence_length is None and length < steps:
         say_once(
             _log,
-            "an agent with a memory learns here from sequences of {} steps, the longest that divide the {} steps of each "
-            "environment and {}: for sequences of whole rollouts, choose a multiple of {} as {}",
+            "an agent with a memory learns here from sequences of {} steps, the longest that divide the {} steps of "
+            "each environment and {}: for sequences of whole rollouts, choose a multiple of {} as {}",
             *(length, steps, given(chosen, "batch_size"), steps, named(RolloutSettings, "batch_size")),
         )
