@@ -68,7 +68,7 @@ NEXT_ACTION_MASK = "next_action_mask"
 STATE_BEFORE = "state_before"
 """The extra that holds the state of a recurrent agent before it saw obs, all of its arrays in a row. [T, E, S]"""
 EPISODE_START = "episode_start"
-"""What a loss over sequences reads: 1 where obs was the first of its episode, else 0."""
+"""For losses over sequences: 1 where obs was the first of its episode, else 0."""
 EXTRAS = "extras"
 """Where the further arrays of a transition lie among named arrays: `extras/achieved_goal`."""
 

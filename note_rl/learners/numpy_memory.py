@@ -66,7 +66,7 @@ def _gru(gates: FloatArray, state: FloatArray, recurrent: FloatArray, units: int
 
 @dataclass(frozen=True)
 class ActingMemory:
-    """What action(s, state) of an agent consists of.
+    """The parts of action(s, state) of an agent.
 
     Attributes:
         cells: By the name of their state. The first one is what the head sees.

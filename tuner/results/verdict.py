@@ -344,11 +344,8 @@ def _behind(label: str, difference: Estimate) -> str:
 def _optimism_details(tuning: Estimate | None, winner: Estimate) -> tuple[str, ...]:
     if tuning is None:
         return ()
-    before, fresh = tuning.mean, winner.mean
     less = tuning.iqm - winner.iqm
     around = [less + end - winner.iqm for end in (winner.low, winner.high) if end is not None]
     amount = format_alike((less, *around), signed=True)[0]  # in the digits that the winner's interval has
-    if not tuning.points:
-        return (f"Selection optimism {amount}: score in the search {before} (estimated), score in the test {fresh}.",)
-    chosen = f"score in the search {before} on {counted(tuning.n, 'seed')}"
-    return (f"Selection optimism {amount}: {chosen}, score in the test {fresh}.",)
+    source = f"{tuning.mean} on {counted(tuning.n, 'seed')}" if tuning.points else "estimated"
+    return (f"Selection optimism {amount}: score in the search ({source}) minus score in the test.",)

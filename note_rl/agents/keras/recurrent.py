@@ -1,4 +1,4 @@
-"""What stands in `note_rl.agents.shared.keras.recurrent`, under the path that configurations and manuals name."""
+"""Names of `note_rl.agents.shared.keras.recurrent`, under the path that configurations and manuals name."""
 
 from note_rl.agents.shared.keras.recurrent import RecurrentNetwork, recurrent_network
 

@@ -86,7 +86,7 @@ class MemorySettings:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """What is to be built for observations of one shape.
+    """All layers for observations of one shape.
 
     Attributes:
         settings: What was chosen.

@@ -59,7 +59,7 @@ def test_a_clear_winner() -> None:
         "against 200 [150, 300] for the default configuration. "
     )
     assert "The winner is better: difference +300 [+200, +350]" in result.sentence
-    assert result.details[0] == ("Selection optimism +4: score in the search 499 on 2 seeds, score in the test 495.")
+    assert result.details[0] == ("Selection optimism +4: score in the search (499 on 2 seeds) minus score in the test.")
 
 
 def test_baselines_stand_beside_the_default() -> None:

@@ -58,7 +58,7 @@ class Memory(keras.Model):  # type: ignore[misc]  # Keras ships no types
         return parts[0], tf.concat(parts, axis=1)
 
     def parts(self, states: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """What states [..., S] consist of, [..., units] each; the first is what the head sees."""
+        """The parts of states [..., S], [..., units] each; the first is the input of the head."""
         return tuple(tf.split(states, self.kind.num_parts, axis=-1))
 
     def acting_cell(self) -> ActingCell | None:
@@ -138,7 +138,7 @@ class RecurrentNetwork(keras.Model):  # type: ignore[misc]
         raise no_place("this agent")
 
     def last_hidden(self, features: tf.Tensor) -> tf.Tensor:
-        """What the output layer sees, [B, F], given what the memory says."""
+        """The input of the output layer, [B, F], given the outputs of the memory."""
         return self.head.last_hidden(self.head.features(features))
 
     @property

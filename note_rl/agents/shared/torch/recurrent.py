@@ -53,7 +53,7 @@ class Memory(nn.Module):
         return parts[0][0], torch.cat(list(parts), dim=2)[0]
 
     def parts(self, states: Tensor) -> Sequence[Tensor]:
-        """What states [..., S] consist of, [..., units] each; the first is what the head sees."""
+        """The parts of states [..., S], [..., units] each; the first is the input of the head."""
         return states.chunk(self.kind.num_parts, dim=-1)
 
     def acting_cell(self) -> ActingCell | None:
@@ -125,7 +125,7 @@ class RecurrentNetwork(nn.Module):
         raise no_place("this agent")
 
     def last_hidden(self, features: Tensor) -> Tensor:
-        """What the output layer sees, [B, F], given what the memory says."""
+        """The input of the output layer, [B, F], given the outputs of the memory."""
         return self.head.last_hidden(self.head.features(features))
 
     @property
@@ -149,7 +149,7 @@ class RecurrentNetwork(nn.Module):
 
 
 def outputs_behind(network: nn.Module, features: Tensor) -> Tensor:
-    """What the head of a network makes of what its memory says, or of a network around it."""
+    """Outputs of the head of a network, or of a network around it, for the outputs of its memory."""
     head: Any = network.head
     outputs: Tensor = head(features)
     return outputs

@@ -48,7 +48,7 @@ def memory_of(framework, cell):
 
 
 def passed(framework, memory, x, first, starts):
-    """What a memory has seen, beside another one in whose place it must not come."""
+    """State of a memory beside that of another one; they must not change places."""
     other = memory_of(framework, memory.cell)
     through = framework.module("shared/recurrent").through_sequences
     alone, (beside, _) = through([memory], x, [first], starts)[0], through([memory, other], x, [first, first], starts)

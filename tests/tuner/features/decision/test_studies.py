@@ -215,7 +215,7 @@ def test_the_posterior_is_said_plainly() -> None:
         "best of many scores is usually too high."
     ) in details
     assert "By this model trial 7 may be as good: its interval reaches the score of the winner." in details
-    assert "Selection optimism -2.0: score in the search 80 (estimated), score in the test 82.0." in details
+    assert "Selection optimism -2.0: score in the search (estimated) minus score in the test." in details
 
 
 def test_the_page_has_a_row_for_each_that_ran_again() -> None:
