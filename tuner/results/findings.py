@@ -69,6 +69,11 @@ class Estimate:
         mean, low, high = format_alike((self.iqm, self.low, self.high), signed=True)
         return f"{mean} [{low}, {high}]"
 
+    def signed_like(self, value: float) -> str:
+        """Another number with its sign, in the digits that the interval has."""
+        ends = [value + end - self.iqm for end in (self.low, self.high) if end is not None]
+        return format_alike((value, *ends), signed=True)[0]
+
     @property
     def lost(self) -> str:
         """A difference below zero as what is lost, with its interval: `12 [5, 20]`."""

@@ -15,7 +15,7 @@ from tuner.results.insights import targets
 from tuner.results.insights.differences import difference_of, scores_of
 from tuner.results.insights.failures import failed_tests, kinds_of
 from tuner.results.insights.winner_ties import Noise, seed_noise
-from tuner.results.number_format import counted, describe_params, format_alike, format_number, join_words
+from tuner.results.number_format import counted, describe_params, format_number, join_words
 from tuner.results.protocol import DEFAULT_BASELINE
 from tuner.results.records import CONFIRM, EARLIER_STUDY, PRIORS, RACE, SCREEN, TEST, StudySummary
 from tuner.results.statistics import probability_of_improvement
@@ -344,8 +344,6 @@ def _behind(label: str, difference: Estimate) -> str:
 def _optimism_details(tuning: Estimate | None, winner: Estimate) -> tuple[str, ...]:
     if tuning is None:
         return ()
-    less = tuning.iqm - winner.iqm
-    around = [less + end - winner.iqm for end in (winner.low, winner.high) if end is not None]
-    amount = format_alike((less, *around), signed=True)[0]  # in the digits that the winner's interval has
+    amount = winner.signed_like(tuning.iqm - winner.iqm)
     source = f"{tuning.mean} on {counted(tuning.n, 'seed')}" if tuning.points else "estimated"
     return (f"Selection optimism {amount}: score in the search ({source}) minus score in the test.",)

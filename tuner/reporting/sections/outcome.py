@@ -8,7 +8,7 @@ from tuner.reporting.markup import Html, tag
 from tuner.results.columns import columns
 from tuner.results.features import Cells, RunColumn, ShownIn, chosen
 from tuner.results.findings import Finding, Verdict
-from tuner.results.number_format import describe_subject, format_seconds, format_signed
+from tuner.results.number_format import describe_subject, format_seconds
 from tuner.results.records import SCREEN, TEST, RunRecord, Scalar, StudySummary
 
 _TONES = {
@@ -27,6 +27,10 @@ def header(summary: StudySummary) -> Html:
     return tag("header", kind, tag("h1", summary.name), tag("p", subject, class_="subject"))
 
 
+def _optimism(found: Verdict) -> str:
+    return "" if found.optimism is None or found.winner is None else found.winner.signed_like(found.optimism)
+
+
 def verdict_section(found: Verdict) -> Html:
     """The sentence, the numbers it rests on, and what qualifies it."""
     numbers = [
@@ -34,7 +38,7 @@ def verdict_section(found: Verdict) -> Html:
         ("default, test IQM", _with_interval(found.default)),
         ("difference", _difference(found)),
         ("P(winner beats default)", "" if found.improvement is None else f"{found.improvement:.2f}"),
-        ("selection optimism", "" if found.optimism is None else format_signed(found.optimism)),
+        ("selection optimism", _optimism(found)),
     ]
     cards = [_card(name, value) for name, value in numbers if value]
     details = [tag("li", detail) for detail in found.details]
