@@ -7,7 +7,7 @@ import numpy as np
 
 import tuner
 
-NUM_POINTS, NUM_EPISODES = 3, 2
+NUM_POINTS, NUM_EPISODES, LONGEST_EPISODE = 3, 2, 40
 
 
 def train(learning_rate: float, total_steps: int, seed: int) -> None:
@@ -16,7 +16,7 @@ def train(learning_rate: float, total_steps: int, seed: int) -> None:
     from stable_baselines3.common.callbacks import BaseCallback
 
     def evaluated(model: Any, point: int) -> float:
-        env, returns = gymnasium.make("CartPole-v1"), []
+        env, returns = _environment(), []
         for one in np.random.SeedSequence([seed, point]).generate_state(NUM_EPISODES):
             (obs, _), total, ended = env.reset(seed=int(one)), 0.0, False
             while not ended:
@@ -34,13 +34,17 @@ def train(learning_rate: float, total_steps: int, seed: int) -> None:
 
     model = PPO(
         "MlpPolicy",
-        gymnasium.make("CartPole-v1"),
+        _environment(),
         learning_rate=learning_rate,
-        n_steps=64,
-        batch_size=32,
+        n_steps=32,
+        batch_size=16,
         n_epochs=2,
         policy_kwargs={"net_arch": [8]},
         seed=seed % 2**31,
         device="cpu",
     )
     model.learn(total_steps, callback=Grid())
+
+
+def _environment() -> gymnasium.Env[Any, Any]:
+    return gymnasium.make("CartPole-v1", max_episode_steps=LONGEST_EPISODE)

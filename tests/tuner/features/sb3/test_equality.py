@@ -1,20 +1,22 @@
 """A study of `agent=sb3` finds what a study of the same algorithm in a function written by hand finds."""
 
-import pytest
-
 import tuner as api
 from tests.tuner.command_line import CommandLine
-from tests.tuner.features.sb3.handwritten import NUM_EPISODES, NUM_POINTS
+from tests.tuner.features.sb3.handwritten import LONGEST_EPISODE, NUM_EPISODES, NUM_POINTS
+from tuner.features.sb3.sb3_internals import import_quickly
 from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict
 
 STUDY = (
-    *("executor=inline", "storage=journal", "tracker=jsonl", "training.total_steps=384"),
+    *("executor=inline", "storage=journal", "tracker=jsonl", "training.total_steps=192"),
     *(f"evaluation.num_points={NUM_POINTS}", f"evaluation.num_episodes={NUM_EPISODES}"),
     *("study.num_trials=2", "study.num_candidates=1", "study.num_test_seeds=1", "study.num_race_seeds=0"),
     *("study.num_select_seeds=1", "space=none", "+space.agent.learning_rate={low: 1.0e-4, high: 0.1, log: true}"),
 )
-LIBRARY = ("agent=sb3_ppo", "agent.n_steps=64", "agent.batch_size=32", "agent.n_epochs=2", "agent.net_arch=[8]")
+LIBRARY = (
+    *("agent=sb3_ppo", "agent.n_steps=32", "agent.batch_size=16", "agent.n_epochs=2", "agent.net_arch=[8]"),
+    f"env.max_episode_steps={LONGEST_EPISODE}",
+)
 FUNCTION = (
     *("agent=function", "agent._target_=tests.tuner.features.sb3.handwritten.train", "+agent.learning_rate=3.0e-4"),
     "+agent.total_steps=${training.total_steps}",
@@ -28,7 +30,7 @@ def study(tuner: CommandLine, name: str, words: tuple[str, ...]) -> StudySummary
 
 
 def test_the_verdict_is_that_of_the_function_written_by_hand(tuner: CommandLine) -> None:
-    pytest.importorskip("stable_baselines3")
+    import_quickly("stable_baselines3")  # before the function does: without TensorFlow
     found = [study(tuner, *one) for one in (("library", LIBRARY), ("function", FUNCTION))]
     runs = [[(run.stage, run.label, run.seed, dict(run.params), run.value) for run in one.runs] for one in found]
     assert runs[0] == runs[1]

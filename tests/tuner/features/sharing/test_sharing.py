@@ -136,7 +136,6 @@ def test_refusals(tuner: CommandLine) -> None:
 
 
 def test_a_model_of_stable_baselines3_is_packed_as_arrays(tuner: CommandLine) -> None:
-    pytest.importorskip("stable_baselines3")
     small = ("training.total_steps=48", "evaluation.num_points=2", "evaluation.num_episodes=1", "tracker=jsonl")
     words = ("agent=sb3_dqn", "agent.learning_starts=8", "agent.buffer_size=200", "agent.net_arch=[8]")
     assert tuner("train", *words, *small, "agent.normalize_obs=true", "hydra.run.dir=runs/mine").status == 0
