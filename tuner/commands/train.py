@@ -26,7 +26,7 @@ from tuner.runs.checkpoints import about_best, take_weights
 from tuner.runs.config_checks import resolve
 from tuner.runs.devices import check_devices
 from tuner.runs.follower_rank import follow
-from tuner.runs.functions import function_name, is_function, run_function
+from tuner.runs.functions import RETURNED, function_name, is_function, run_function
 from tuner.runs.progress_bar import Progress, make_progress, noting_compilation
 from tuner.runs.recorder import FunctionRecorder, RunRecorder
 from tuner.runs.run_strategy import FIRST_OF_ALL, Role, role_of
@@ -121,7 +121,7 @@ def _run(config: DictConfig, folder: Path, overrides: Sequence[str], member: Run
     console.print(f"training in {escape(str(folder))}{goes_on}", soft_wrap=True)
     outcome = train(config, folder, overrides, progress, member)
     final, seconds = f"[bold]{format_number(outcome.final_return)}[/bold]", format_seconds(outcome.seconds)
-    if config.get("backend") is None:  # a function
+    if config.get("backend") is None or outcome.stop_reason == RETURNED:  # a function, also of a run that goes on
         console.print(f"score {final} ({seconds})", soft_wrap=True)
     else:
         watch = f"watch it: [bold]tuner play {escape(str(folder))}[/bold]"

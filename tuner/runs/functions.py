@@ -30,6 +30,9 @@ ENTRY = "tuner.runs.functions:run_trial"
 PROBE = "tuner.runs.functions:run_probe"
 """Entry point of the process that a study starts first, where a random policy can be measured."""
 
+RETURNED = "returned"
+"""The reason for which runs of a function stop."""
+
 _CHECKED_HERE = ("tuner.simulator.", "tuner.runs.drift_simulator.", "tuner.runs.command.", "tuner.features.sb3.")
 
 
@@ -150,7 +153,7 @@ def run_function(config: JsonDict, folder: Path, reporter: Reporter) -> TrainOut
         num_env_steps=total_steps,
         num_gradient_steps=0,
         seconds=time.perf_counter() - began,
-        stop_reason="returned",
+        stop_reason=RETURNED,
     )
 
 

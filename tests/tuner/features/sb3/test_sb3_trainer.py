@@ -364,6 +364,9 @@ def test_a_trained_model_is_played(tuner: CommandLine) -> None:
     normalised = ("agent.normalize_obs=true", "hydra.run.dir=mine")
     answer = tuner("train", *words, *small, *normalised)
     assert answer.status == 0, answer
+    again = tuner("train", "resume=mine")
+    assert "nothing was learned" not in again.output
+    assert answer.output.splitlines()[-1].partition(" (")[0] in again.output, "the score of a function"
     answer = tuner("play", "mine", "num_episodes=3")
     assert answer.status == 0, answer
     assert "over 3 episodes" in answer.output
