@@ -187,7 +187,6 @@ def test_settings_are_found_by_their_names_in_set():
         ({"sequences": True, "MARL": True}, "MARL and sequences cannot be combined"),
         ({"sequences": True, "replay_ratio": -1}, "replay_ratio must be .*at least 0, got -1"),
         ({"replay_ratio": 4}, "replay_ratio=4.* add sequences=True"),
-        ({"PPO": True, "sequence_length": 4}, "sequence_length=4 .* add sequences=True"),
         (
             {"sequences": True, "pool_size": 39, "num_envs": 2},
             r"pool_size/capacity=39 is less than one rollout \(20 steps of each of 2 environments\)",

@@ -115,6 +115,12 @@ SHARED: list[Callable[[], object]] = [
     lambda: recorded(ended=STEPS[:1] == 0),
     lambda: recorded(ended=STEPS != 0),
     lambda: recorded(ended=STEPS == 0).steps(3),
+    # memories
+    lambda: RolloutSettings(sequence_length=4).check_memory(False, 1),
+    lambda: RolloutSettings(priority=RolloutPriority()).check_memory(True, 1),
+    lambda: RolloutSettings(sequence_length=1).check_memory(True, 1),
+    lambda: RolloutSettings(num_steps=32, batch_size=64, sequence_length=5).check_memory(True, 4),
+    lambda: RolloutSettings(num_steps=9, batch_size=4).check_memory(True, 1),
     # replay
     lambda: ReplaySettings(offline=True),
     lambda: ReplaySettings(batch_size=20, capacity=10),

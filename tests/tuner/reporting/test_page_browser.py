@@ -120,8 +120,8 @@ def test_everything_that_can_be_clicked_does_what_it_says(tmp_path: Path) -> Non
     assert found, seen.console
     opened, before, after, (shown, left) = json.loads(html.unescape(found[1]))
     assert opened
-    assert before == ["learning_rate", "gamma"]
-    assert after == ["gamma", "learning_rate"]
+    assert before == ["optimizer.learning_rate", "agent.gamma"]
+    assert after == ["agent.gamma", "optimizer.learning_rate"]
     assert (shown, left) == (4, 3), "a click in the legend hides a group of trials"
     assert seen.console == []
 

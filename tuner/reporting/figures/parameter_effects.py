@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tuner.reporting.downsampling import MOST_POINTS, thinned
-from tuner.reporting.figures.style import FAILED, FAINT, TRIAL, WINNER, axis, run_markers
+from tuner.reporting.figures.style import FAILED, FAINT, TRIAL, WINNER, axis, lines_of, run_markers
 from tuner.reporting.figures.value_axis import CATEGORY, LOG, ONE_MINUS, AxisScale, as_number
 from tuner.results.number_format import format_value
 from tuner.results.records import SCREEN, RunRecord, Scalar, StudySummary
 from tuner.trial.messages import JsonDict
 
 MAX_SLICES: Final = 6
+_LABEL_CHARS: Final = 28
 
 
 def importance_figure(summary: StudySummary) -> JsonDict:
@@ -21,7 +22,7 @@ def importance_figure(summary: StudySummary) -> JsonDict:
     total = sum(value for _, value in ordered) or 1.0
     shares = {path: value / total for path, value in ordered}
     by_chance = {path: min(value / total, 1.0) for path, value in summary.importance_null.items()}
-    labels = [f"{html.escape(path)} {share:.0%}" for path, share in shares.items()]
+    labels = [lines_of(f"{path} {share:.0%}", _LABEL_CHARS) for path, share in shares.items()]
     data = [importance_bars(labels, shares, by_chance)]
     if by_chance:
         data.append(chance_marks(labels, [by_chance.get(path) for path in shares]))
