@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from tuner.commands.help_page import NAMES, settings_in
-from tuner.config.comments import comments_of
+from tuner.config.comments import IS_GLOBAL, comments_of
 from tuner.config.composition import HYDRA_KEYS, conf_folder
 from tuner.config.installed_groups import installed_folders
 from tuner.config.overrides import to_hydra
+from tuner.errors import UserError
 from tuner.support.help_columns import in_columns, wrapped_text
+from tuner.support.plain_text import one_line
 
 _NOT_OURS: Final = "hydra"
 
@@ -95,12 +99,17 @@ def _settings(folders: Sequence[Path], group: str, name: str, texts: Mapping[str
     if path is None:
         return {}
     text = path.read_text(encoding="utf-8")
-    content = yaml.safe_load(text) or {}
+    try:
+        content: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+    except (OmegaConfBaseException, OSError, yaml.YAMLError) as error:
+        raise UserError(f"{path}: {one_line(str(error))}") from error
+    if not isinstance(content, dict):
+        return {}
     found: dict[str, GroupSetting] = {}
-    for other in content.pop("defaults", ()):
+    for other in content.pop("defaults", None) or ():
         if isinstance(other, str) and other != "_self_":
             found |= _settings(folders, group, other, texts)
-    prefix = "" if text.startswith("# @package _global_") else f"{group}."
+    prefix = "" if IS_GLOBAL.search(text) else f"{group}."
     own = {key: value for key, value in content.items() if key not in HYDRA_KEYS}
     found |= {
         one.path: GroupSetting(one.path, None if one.is_group else one.value, one.text, one.is_group)

@@ -199,7 +199,8 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
     space = Space.from_config(resolved["space"], run_config, _fixed(overrides))
     starts = named_starts(resolved["warm_start"])
     if starts == [AUTO]:
-        tries_default = search is None and _may_try(resolved["sampler"], space, run_config)
+        is_plain = search is None and not settings.others and settings.num_trials > 1
+        tries_default = is_plain and _may_try(resolved["sampler"], space, run_config)
         starts = _starts_by_default(begun(), tries_default)
     baselines = configs.baselines(settings.baselines)
     described = {part: describe_part(resolved[part]) for part in ("sampler", "pruner")}
@@ -242,7 +243,7 @@ def _may_try(sampler: JsonDict, space: Space, run_config: JsonDict) -> bool:
         return False
     try:
         space.drawn(run_config)
-    except UserError:
+    except (UserError, ArithmeticError, TypeError):
         return False
     return True
 
@@ -250,7 +251,7 @@ def _may_try(sampler: JsonDict, space: Space, run_config: JsonDict) -> bool:
 def _starts_by_default(begun: JsonDict | None, tries_default: bool) -> list[str]:
     """Names of what `warm_start=auto` tries first; a study that was begun goes on as it began."""
     if begun is not None:
-        tries_default = begun.get("warm_start") == [DEFAULT_BASELINE]
+        tries_default = tries_default and begun.get("warm_start") == [DEFAULT_BASELINE]
     return [DEFAULT_BASELINE] if tries_default else []
 
 

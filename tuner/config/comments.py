@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_GLOBAL = re.compile(r"^# @package _global_\s*$", re.MULTILINE)
+IS_GLOBAL = re.compile(r"^# @package _global_\s*$", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<!al)\.\s+(?=[A-Z])")  # not behind "et al."
 
 
@@ -39,7 +39,7 @@ def comments_of(folders: Sequence[Path], group: str, choice: str) -> Comments:
         return Comments()
     text = path.read_text()
     root = yaml.compose(text, Loader=_LOADER)
-    prefix = "" if not group or _GLOBAL.search(text) else f"{group.replace('/', '.')}."
+    prefix = "" if not group or IS_GLOBAL.search(text) else f"{group.replace('/', '.')}."
     texts: dict[str, str] = {}
     if isinstance(root, yaml.MappingNode):
         for other in _built_on(root):

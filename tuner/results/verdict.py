@@ -82,7 +82,7 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
             *_optimism_details(tuning, winner),
             *_start_details(summary, label),
             *failed_tests(summary),
-            *([_noise_details(noise)[1]] if noise else []),
+            *([_noise_details(noise)[1]] if noise and label != summary.default_label else []),
         ),
         winner=winner,
         optimism=tuning.iqm - winner.iqm if tuning else None,
@@ -221,11 +221,14 @@ def _without_test(summary: StudySummary, unfinished: int) -> Verdict:
     if unfinished:
         in_all = len(summary.stage(TEST)) + _missing(summary)
         state = f"The test stage has not finished (missing: {unfinished} of {counted(in_all, 'run')})"
-    sentence = (
-        f"Best so far: {label}{f' ({params})' if params else ''}{score}. {state}, so it is not known whether it is "
-        "better than the default configuration. The score in the search is usually too high, because it is the best "
-        "of many."
-    )
+    if summary.starts.get(label) == DEFAULT_BASELINE:
+        best_so_far = f"Best so far: {label}, the default configuration{score}. {state}."
+    else:
+        best_so_far = (
+            f"Best so far: {label}{f' ({params})' if params else ''}{score}. {state}, so it is not known whether it is "
+            "better than the default configuration."
+        )
+    sentence = f"{best_so_far} The score in the search is usually too high, because it is the best of many."
     return Verdict(Finding.NOT_TESTED, sentence, failed_tests(summary), tuning=tuning)
 
 

@@ -225,8 +225,8 @@ def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> 
     if starts:
         listed = join_words(f"{label} is {name}" for label, name in starts.items())
         alone = list(starts.values()) == [DEFAULT_BASELINE]
-        about = "the default configuration" if alone else f"known configurations (warm_start): {listed}"
-        notes.append(f"The search was started with {about}.")
+        known = f"the default configuration ({next(iter(starts))})" if alone else f"known configurations: {listed}"
+        notes.append(f"The search was started with {known}.")
     notes.append("All screening trials share one seed.")
     return (*notes, *_remarks(runs), *_order_note(study))
 

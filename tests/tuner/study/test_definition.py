@@ -53,7 +53,7 @@ def test_the_default_configuration_can_be_tried_first(tmp_path: Path) -> None:
     first = summary.stage("screen")[0]
     assert first.params == {"agent.gamma": 0.99, "buffer.batch_size": 64, "optimizer.learning_rate": 0.1}
     assert len(summary.stage("screen")) == 6
-    assert any("started with the default configuration" in note for note in summary.notes)
+    assert any("started with the default configuration (trial 0)" in note for note in summary.notes)
 
 
 def test_a_default_outside_the_space_is_refused_as_a_start(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def _figures(summary: StudySummary) -> dict[str, JsonDict]:
 
 def _sections(summary: StudySummary, found: Verdict) -> Iterator[Html]:
     has_one = not (special(summary) or summary.is_sweep)
-    if ABLATION.of(summary) is not None or (has_one and summary.winner_label is not None):
+    if ABLATION.of(summary) is not None or (has_one and summary.winner_label not in (None, summary.default_label)):
         yield ablation_section(summary, found.finding)
         yield checked_ranges_section(summary)
 

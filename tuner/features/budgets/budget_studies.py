@@ -86,8 +86,8 @@ class BudgetStudies:
         if self.settings.max_env_steps is not None:
             bounds.append(f"study.max_env_steps={self.settings.max_env_steps // len(self.steps)}")
         earlier = [self.start_of(place)] if place and from_earlier else []
-        starts = [*(self.starts if not place else ()), *earlier]
-        first = starts[0] if len(starts) == 1 else to_hydra(starts) if starts else "off"
+        starts = earlier or [*self.starts]
+        first = to_hydra(starts[0] if len(starts) == 1 else starts) if starts else "off"
         return [
             *self.overrides,
             "study.budgets=null",

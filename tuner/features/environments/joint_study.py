@@ -62,8 +62,12 @@ def define_in_all(config: DictConfig, overrides: Sequence[str], config_dir: str 
         environments.append(StudyEnvironment(name, alone[name].config, good, random, alone[name].configure))
     first = alone[names[0]]
     _check_together(alone)
+    fits = all(DEFAULT_BASELINE in one.warm_start for one in alone.values())
+    points = [first.space.drawn(one.config) for one in alone.values()] if fits else []
+    starts = {name: config for name, config in first.warm_start.items() if name != DEFAULT_BASELINE}
     found = replace(
         first,
+        warm_start=first.warm_start if fits and all(point == points[0] for point in points) else starts,
         environments=tuple(environments),
         settings=replace(first.settings, baselines=()),  # each known configuration is one of a single environment
         known={},
