@@ -205,8 +205,8 @@ def test_a_budget_without_a_result_does_not_end_the_command(
     assert answer.status == 2, answer
     assert "no result: 5 runs in a row have failed" in answer.output
     assert "300 steps: no result, as said above. The same command tries again" in answer.errors
-    assert api.load("front-400", storage="journal:///studies.journal").summary.starts == {}, (
-        "there was none to begin with"
+    assert api.load("front-400", storage="journal:///studies.journal").summary.starts == {"trial 0": "default"}, (
+        "no earlier study has a result"
     )
     rows = (tuner.folder / "studies" / "front" / "budgets.csv").read_text().splitlines()
     assert [row.split(",")[0] for row in rows[1:]] == ["200", "400"]
