@@ -23,6 +23,7 @@ from note_rl.agents.shared.architecture import Architecture, NetworkPlan
 from note_rl.agents.shared.layer_kinds import ACTIVATION, Shape
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import choice
+from note_rl.learners.numpy_memory import ActingCell
 from note_rl.support.setting_fields import check_fields, documented, setting
 from note_rl.support.value_kinds import Count, OneOf, flag, widths
 from note_rl.types import STATE_BEFORE, Array
@@ -112,6 +113,44 @@ class MemoryPlan:
 def zeros_of(sizes: Mapping[str, int], num_envs: int) -> dict[str, Array]:
     """Returns states of these sizes in which episodes begin, [num_envs, size] by name."""
     return {name: np.zeros((num_envs, size), np.float32) for name, size in sizes.items()}
+
+
+@dataclass(frozen=True)
+class PolicyAndValue:
+    """The memories of a policy and its value, which may be one, in either framework.
+
+    Attributes:
+        policy, value: Each sees all observations.
+    """
+
+    policy: Any
+    value: Any
+
+    @property
+    def is_one(self) -> bool:
+        """Whether policy and value remember together."""
+        return self.policy is self.value
+
+    def initial_state(self, num_envs: int) -> dict[str, Array]:
+        """The state in which episodes begin, [num_envs, S] by name."""
+        return zeros_of({name: memory.state_size for name, memory in self._by_name().items()}, num_envs)
+
+    def acting_cells(self) -> dict[str, ActingCell] | None:
+        """The memories for acting in NumPy, by the name of their state, if all layers before the cells are dense."""
+        cells = {name: memory.acting_cell() for name, memory in self._by_name().items()}
+        known = {name: cell for name, cell in cells.items() if cell is not None}
+        return known if len(known) == len(cells) else None
+
+    def step(self, s: Any, state: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+        """Features for policy and value, [B, units] each, and the state behind them."""
+        of_policy, policy_after = self.policy.step(s, state["policy"])
+        if self.is_one:
+            return of_policy, of_policy, {"policy": policy_after}
+        of_value, value_after = self.value.step(s, state["value"])
+        return of_policy, of_value, {"policy": policy_after, "value": value_after}
+
+    def _by_name(self) -> dict[str, Any]:
+        return {"policy": self.policy} if self.is_one else {"policy": self.policy, "value": self.value}
 
 
 def check_has_place(agent: Any, critic_network: Any) -> None:

@@ -1,18 +1,16 @@
 """Networks with a memory, in PyTorch; `note_rl.agents.shared.memories` says what they compute."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from note_rl.agents.shared.layer_kinds import Shape
-from note_rl.agents.shared.memories import MemoryPlan, MemorySettings, check_has_place, no_place, zeros_of
+from note_rl.agents.shared.memories import MemoryPlan, MemorySettings, PolicyAndValue, check_has_place, no_place
 from note_rl.agents.shared.torch.layered import LayeredNetwork
 from note_rl.learners.numpy_memory import ActingCell
 from note_rl.settings.field_arguments import taking
-from note_rl.types import Array
 
 State = Mapping[str, Tensor]
 """By name, [B, S] each."""
@@ -165,41 +163,8 @@ def recurrent_network(input_shape: Shape, num_outputs: int, settings: MemorySett
     return RecurrentNetwork(settings.plan(input_shape, num_outputs))
 
 
-@dataclass(frozen=True)
-class Memories:
-    """Those of a policy and its value, which may be one.
-
-    Attributes:
-        policy, value: Each sees all observations.
-    """
-
-    policy: Memory
-    value: Memory
-
-    @property
-    def is_one(self) -> bool:
-        """Whether policy and value remember together."""
-        return self.policy is self.value
-
-    def initial_state(self, num_envs: int) -> dict[str, Array]:
-        """The state in which episodes begin, [num_envs, S] by name."""
-        sizes = {"policy": self.policy.state_size}
-        return zeros_of(sizes if self.is_one else {**sizes, "value": self.value.state_size}, num_envs)
-
-    def acting_cells(self) -> dict[str, ActingCell] | None:
-        """The memories for acting in NumPy, by the name of their state, if all layers before the cells are dense."""
-        memories = {"policy": self.policy} if self.is_one else {"policy": self.policy, "value": self.value}
-        cells = {name: memory.acting_cell() for name, memory in memories.items()}
-        known = {name: cell for name, cell in cells.items() if cell is not None}
-        return known if len(known) == len(cells) else None
-
-    def step(self, s: Tensor, state: State) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        """Features for policy and value, [B, units] each, and the state behind them."""
-        of_policy, policy_after = self.policy.step(s, state["policy"])
-        if self.is_one:
-            return of_policy, of_policy, {"policy": policy_after}
-        of_value, value_after = self.value.step(s, state["value"])
-        return of_policy, of_value, {"policy": policy_after, "value": value_after}
+class Memories(PolicyAndValue):
+    """Those of a policy and its value, which may be one."""
 
     def sequences(self, s: Tensor, before: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
         """Features for policy and value of whole sequences; see `through_sequences`.
