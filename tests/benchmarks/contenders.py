@@ -32,6 +32,7 @@ class Case:
         warm_steps: Environment steps before the clock starts; the first `learning_starts` of them only collect.
         timed_steps: Environment steps that are timed.
         num_envs: Environments stepped together.
+        lstm_units: Width of an LSTM before the dense layers; None: there is none.
     """
 
     algorithm: str
@@ -45,11 +46,13 @@ class Case:
     warm_steps: int = 3000
     timed_steps: int = 10_000
     num_envs: int = 1
+    lstm_units: int | None = None
 
     @property
     def text(self) -> str:
         """For people."""
-        net, (steps, updates) = "-".join(map(str, self.hidden_sizes)), self.rhythm
+        memory = () if self.lstm_units is None else (f"lstm{self.lstm_units}",)
+        net, (steps, updates) = "-".join(map(str, (*memory, *self.hidden_sizes))), self.rhythm
         envs = f", {self.num_envs} environments" if self.num_envs > 1 else ""
         rhythm = f"{steps} steps, {updates} updates"
         if self.rollout_steps is not None:
@@ -75,6 +78,15 @@ CASES = {
         warm_steps=2560,
         timed_steps=51_200,
         num_envs=8,
+    ),
+    "ppo_lstm": Case(
+        *("PPO", "CartPole-v1", (64,), 256),
+        rollout_steps=32,
+        num_epochs=20,
+        warm_steps=2560,
+        timed_steps=25_600,
+        num_envs=8,
+        lstm_units=64,
     ),
     "a2c": Case("A2C", "CartPole-v1", (64, 64), 40, rollout_steps=5, warm_steps=4000, timed_steps=160_000, num_envs=8),
     "trpo": Case(
@@ -120,7 +132,13 @@ def _ours(case: Case, backend: str) -> Callable[[int], object]:
     agents, optimizers = (import_module(f"note_rl.{room}.{package}") for room in ("agents", "optimizers"))
     if package == "pytorch":
         import_module("torch").set_num_threads(1)
-    given: dict[str, Any] = {"hidden_size": case.hidden_sizes, "env": case.env, "gamma": GAMMA}
+    given: dict[str, Any] = {"env": case.env, "gamma": GAMMA}
+    if case.lstm_units is None:
+        given["hidden_size"] = case.hidden_sizes
+    else:
+        network = import_module(f"note_rl.agents.{package}.recurrent").recurrent_network
+        shape = {"units": case.lstm_units, "hidden_sizes": (), "head_sizes": case.hidden_sizes}
+        given["network"] = partial(network, **shape)
     if case.algorithm == "PPO":
         given["gae_lambda"] = 0.8
     if case.algorithm == "TRPO":
@@ -182,7 +200,8 @@ def _theirs(case: Case, library: str) -> Callable[[int], object]:
 
     warnings.filterwarnings("ignore")
     package = {"sb3": "stable_baselines3", "sbx": "sbx"}[library]
-    module = import_module("sb3_contrib" if (library, case.algorithm) == ("sb3", "TRPO") else package)
+    recurrent = case.lstm_units is not None
+    module = import_module("sb3_contrib" if library == "sb3" and (recurrent or case.algorithm == "TRPO") else package)
     import_module("torch").set_num_threads(1)
     vec_env = import_module("stable_baselines3.common.env_util").make_vec_env(case.env, case.num_envs, seed=1)
     given = _their_rollouts(case) if case.rollout_steps is not None else _their_replay(case, library)
@@ -190,7 +209,11 @@ def _theirs(case: Case, library: str) -> Callable[[int], object]:
     given["policy_kwargs"] = {"net_arch": list(case.hidden_sizes)}
     if library == "sb3":
         given["device"] = "cpu"
-    model = getattr(module, case.algorithm)("MlpPolicy", vec_env, **given)
+    if recurrent:
+        given["policy_kwargs"]["lstm_hidden_size"] = case.lstm_units
+        model = module.RecurrentPPO("MlpLstmPolicy", vec_env, **given)
+    else:
+        model = getattr(module, case.algorithm)("MlpPolicy", vec_env, **given)
     return lambda steps: model.learn(steps, reset_num_timesteps=False)
 
 

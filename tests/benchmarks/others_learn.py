@@ -1,5 +1,5 @@
 # ruff: noqa: T201
-"""Returns of Stable-Baselines3's A2C and sb3-contrib's TRPO on our gates' environments, steps and seeds.
+"""Returns of Stable-Baselines3's A2C, and of sb3-contrib's TRPO and RecurrentPPO, on our gates' environments and seeds.
 
     python tests/benchmarks/others_learn.py [CASE ...] --others PYTHON [--seeds 1 2 ...] [--episodes 20] [--folder DIR]
 
@@ -41,6 +41,8 @@ CASES = {
     "a2c_cartpole": Case("a2c", "CartPole-v1", _LINEAR),
     "a2c_acrobot": Case("a2c", "Acrobot-v1", _LINEAR),
     "a2c_pendulum": Case("a2c", "Pendulum-v1"),
+    "ppo_lstm_cartpole": Case("ppo_lstm", "CartPoleNoVel-v1"),
+    "ppo_lstm_pendulum": Case("ppo_lstm", "PendulumNoVel-v1"),
 }
 
 
@@ -93,6 +95,7 @@ def evaluated(python: str, case: Case, home: Path, num_episodes: int, seed: int)
 
 def evaluate(algorithm: str, env_id: str, home: Path, num_episodes: int, seed: int) -> float:
     """Mean return of fresh episodes, with the observations normalised as in training where it did."""
+    import rl_zoo3.import_envs  # noqa: F401  (it registers environments)
     import torch
     from rl_zoo3 import ALGOS
     from stable_baselines3.common.env_util import make_vec_env

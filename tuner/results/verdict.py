@@ -107,6 +107,7 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
     improvement = probability_of_improvement(winner.points, default.points)
     finding, conclusion = _conclusion(difference, improvement)
     sentences = [f"{subject}: {result}, against {default} for the default configuration.", conclusion]
+    sentences += _lower_end(summary, label) if finding is Finding.BETTER else []
     sentences += [_noise_details(noise)[0]] if noise else []
     return replace(
         base,
@@ -260,15 +261,29 @@ def _parts_details(summary: StudySummary, label: str) -> tuple[str, ...]:
     """The same test runs by measures that need no explanation: how good in the end, and over the whole of training."""
     sentences = []
     for name, words in _PARTS.items():
-        winner, default = (
-            [run.scores[name] for run in summary.stage(TEST, one) if run.score is not None and name in run.scores]
-            for one in (label, summary.default_label)
-        )
+        winner, default = _part_of(summary, label, name), _part_of(summary, summary.default_label, name)
         if winner:
-            against = f", default {estimate(default)}" if default and label != summary.default_label else ""
+            known = default and label != summary.default_label
+            against = f", default {estimate([*default.values()])}" if known else ""
             told = words.format("score" if summary.part_names else "return")
-            sentences.append(f"{told[0].upper()}{told[1:]}: {estimate(winner)}{against}.")
+            sentences.append(f"{told[0].upper()}{told[1:]}: {estimate([*winner.values()])}{against}.")
     return tuple(sentences)
+
+
+def _part_of(summary: StudySummary, label: str, name: str) -> dict[int, float]:
+    """Seed -> a part of the score, of the test runs that have one."""
+    runs = summary.stage(TEST, label)
+    return {run.seed: run.scores[name] for run in runs if run.score is not None and name in run.scores}
+
+
+def _lower_end(summary: StudySummary, label: str) -> list[str]:
+    """That a winner with a higher score is not the better agent in the end: a score may reward fast learning."""
+    winner, default = _part_of(summary, label, "final"), _part_of(summary, summary.default_label, "final")
+    if not winner or not default or (end := difference_of(winner, default)).iqm >= 0.0:
+        return []
+    chance = "" if end.is_below_zero else ", which may be chance"
+    told = "score" if summary.part_names else "return"
+    return [f"It learns earlier, but its {told} at the end of training is lower (difference {end.signed}{chance})."]
 
 
 def _start_details(summary: StudySummary, label: str) -> tuple[str, ...]:

@@ -62,6 +62,38 @@ def test_a_clear_winner() -> None:
     assert result.details[0] == ("Selection optimism +4: score in the search (499 on 2 seeds) minus score in the test.")
 
 
+def ending(label: str, *ends: float) -> list[RunRecord]:
+    """Test runs whose score is half their end, half an area that is 100 more for the winner."""
+    area = 300.0 if label == "trial 3" else 100.0
+    scores = [{"final": end, "auc": area} for end in ends]
+    return [
+        run(label, "test", 100 + index, (one["final"] + one["auc"]) / 2, scores=one) for index, one in enumerate(scores)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ends", "remark"),
+    [
+        (
+            (190.0,) * 5,
+            " It learns earlier, but its return at the end of training is lower (difference -10 [-10, -10]).",
+        ),
+        (
+            (150.0, 190.0, 195.0, 199.0, 210.0),
+            " It learns earlier, but its return at the end of training is lower "
+            "(difference -5 [-50, +10], which may be chance).",
+        ),
+        ((201.0,) * 5, ""),
+    ],
+)
+def test_a_better_score_with_a_lower_end_says_so(ends: tuple[float, ...], remark: str) -> None:
+    summary = study(*screened(*FIVE[:4]), *ending("trial 3", *ends), *ending("default", *(200.0,) * 5))
+    sentence = verdict(summary).sentence
+    assert "The winner is better" in sentence
+    assert ("at the end of training is lower" in sentence) == bool(remark)
+    assert remark in sentence
+
+
 def test_baselines_stand_beside_the_default() -> None:
     pairs = {"experiment good": [510.0, 520.0, 515.0, 500.0, 520.0], "experiment alike": [*FIVE[:4], 510.0]}
     known = [
