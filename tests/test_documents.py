@@ -274,7 +274,8 @@ def _has(config: Any, key: str) -> bool:
 
 @pytest.mark.parametrize("package", ["note_rl", "tuner"])
 def test_rooms_are_listed_from_the_ground_up(package: str) -> None:
-    listed = [name for first, _ in rows_in(section(f"{package}/README.md", "Rooms"), "room") for name in quoted(first)]
+    text = section(f"{package}/README.md", "Folders")
+    listed = [name for first, _ in rows_in(text, "folder") for name in quoted(first)]
     assert [name.removesuffix("/").removesuffix(".py") for name in listed] == list(ROOMS[package])
 
 
