@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from note_rl.support.near_names import nearest
-from tuner.checking.env_names import GROUP
+from tuner.checking.env_names import GROUP, as_typed_here
 from tuner.checking.features import InChecking
 from tuner.checking.other_libraries import called_here, chosen_here
 from tuner.checking.unreadable import refusal_of
@@ -84,7 +84,8 @@ def explain_option(word: str, words: Sequence[str], config_name: str) -> UserErr
     loader = config_loader()
     known = [*paths_of(compose(loader, config_name, [])), *loader.list_groups("")]
     close = nearest(option.lstrip("-").replace("-", "_"), known, 1)
-    hint = one_of(f"{name}={value or '...'}" for name in close)
+    elsewhere = as_typed_here(value) if close == [GROUP] and value not in loader.get_group_options(GROUP) else None
+    hint = one_of([elsewhere] if elsewhere else [f"{name}={value or '...'}" for name in close])
     return UserError(f"{option} is no option: settings are written KEY=VALUE{hint or ', and --help lists them'}")
 
 

@@ -92,7 +92,9 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
     subject = _subject(summary, label)
     result = f"test IQM {winner} on {counted(winner.n, 'test seed')}"
     if label == summary.default_label:
-        sentence = f"The winner is the default configuration: {result}. The search found nothing better."
+        others = len({run.label for run in summary.stage(SCREEN)} - {label})
+        found = f"The search found nothing better among {counted(others, 'other configuration')}"
+        sentence = f"The winner is the default configuration: {result}. {found}."
         return replace(base, finding=Finding.DEFAULT_AS_GOOD, sentence=sentence, default=winner)
     if failing := _finished_none(summary, summary.default_label):
         return replace(base, sentence=f"{subject}: {result}. {failing}")

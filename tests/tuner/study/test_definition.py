@@ -75,7 +75,7 @@ def test_a_default_that_stays_the_best_is_tested_once(tmp_path: Path) -> None:
     found = verdict(summary)
     assert found.finding is Finding.DEFAULT_AS_GOOD
     assert found.sentence.startswith("The winner is the default configuration: test IQM ")
-    assert found.sentence.endswith(" on 5 test seeds. The search found nothing better.")
+    assert found.sentence.endswith(" on 5 test seeds. The search found nothing better among 5 other configurations.")
     assert not any("tried first" in one for one in found.details)
 
 
