@@ -5,6 +5,7 @@ never shown as a result, because the best of many noisy scores is too high; how 
 optimism.
 """
 
+import math
 from collections import Counter
 from dataclasses import replace
 
@@ -187,11 +188,27 @@ def _conclusion(difference: Estimate, improvement: float) -> tuple[Finding, str]
     if difference.low <= 0:
         return Finding.UNCERTAIN, (
             f"The winner is not statistically better: the difference is {amount}, and its interval contains 0. "
-            "More test seeds are needed to decide: raise study.num_test_seeds and type the same command."
+            f"{_seeds_to_decide(difference)}"
         )
     return Finding.BETTER, (
         f"The winner is better: difference {amount}. A run of the winner beats a run of the default with "
         f"P = {improvement:.2f}."
+    )
+
+
+_MOST_SEEDS = 100
+"""Beyond them a difference is too small to be worth the runs."""
+
+
+def _seeds_to_decide(difference: Estimate) -> str:
+    """How many test seeds would give an interval above 0: its lower half shrinks with the root of their number."""
+    assert difference.low is not None
+    seeds = math.ceil(difference.n * ((difference.iqm - difference.low) / difference.iqm) ** 2) + 1
+    if seeds > _MOST_SEEDS:
+        return f"If it stays as small, more than {_MOST_SEEDS} test seeds would be needed to decide: keep the default."
+    return (
+        f"If it stays as large, about {seeds} test seeds are needed to decide: study.num_test_seeds={seeds} with the "
+        "same command."
     )
 
 

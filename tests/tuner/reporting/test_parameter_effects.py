@@ -32,6 +32,8 @@ def test_an_axis_with_one_power_of_ten_has_further_ticks() -> None:
     runs = [run(f"trial {n}", "screen", float(n), params={"a.rate": (0.0002, 0.005)[n % 2]}) for n in range(8)]
     (drawn,) = parameter_figures.slice_figures(full_study(runs=tuple(runs), importances={"a.rate": 1.0}))
     assert drawn["layout"]["xaxis"]["type"] == "log"
+    assert drawn["layout"]["xaxis"]["tickvals"] == [0.0002, 0.0005, 0.001, 0.002, 0.005]
+    assert drawn["layout"]["xaxis"]["ticktext"] == ["0.0002", "0.0005", "0.001", "0.002", "0.005"]
     assert "dtick" not in drawn["layout"]["xaxis"], "0.001 alone would not say where the axis begins and ends"
 
 
@@ -47,6 +49,7 @@ def test_axes_are_those_of_the_declared_space() -> None:
         (0.0001, "0.9999"),
     ]
     assert drawn[1]["data"][0]["x"][:3] == [0.1, 0.0001, 0.01]
+    assert axes[2]["tickvals"] == [0.02, 0.05]
     assert "dtick" not in axes[2]  # there is no power of ten between 0.02 and 0.08
     assert axes[3]["categoryarray"] == ["32", "64", "128"]
     assert drawn[3]["data"][0]["x"][:3] == ["128", "32", "64"]

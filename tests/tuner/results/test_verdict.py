@@ -198,6 +198,15 @@ def test_an_interval_that_contains_zero_is_no_improvement() -> None:
     assert result.difference.low < 0 < result.difference.iqm
     assert "not statistically better" in result.sentence
     assert "contains 0" in result.sentence
+    # IQM 238, low -87.5: the lower half is 1.37 times too wide, so 1.37 ** 2 * 5 seeds, rounded up, and one more
+    assert result.difference.low == pytest.approx(-87.5, abs=3.0)
+    assert "If it stays as large, about 11 test seeds are needed to decide: study.num_test_seeds=11" in result.sentence
+
+
+def test_a_tiny_difference_is_not_worth_the_seeds_that_would_prove_it() -> None:
+    result = verdict(study(*screened(1.0, 2.0, 3.0, 4.0), *compared([500.0, 10.0, 110.0, 190.0, 20.0], [100.0] * 5)))
+    assert result.finding is Finding.UNCERTAIN
+    assert "more than 100 test seeds would be needed to decide: keep the default" in result.sentence
 
 
 def test_scores_on_different_seeds_are_not_paired() -> None:

@@ -124,11 +124,20 @@ def value_ticks(values: Sequence[Scalar], scale: AxisScale) -> JsonDict:
     drawn: JsonDict = {"exponentformat": "none" if plain else "e"}
     if scale.kind == LOG:
         powers_of_ten = math.floor(math.log10(scale.high)) - math.ceil(math.log10(scale.low)) + 1
-        drawn |= {"type": "log", **({"dtick": 1} if powers_of_ten > 1 else {})}
+        drawn |= {"type": "log", **({"dtick": 1} if powers_of_ten > 1 else _ticks_between(scale))}
     numbers = sorted({as_number(value) for value in values})
     if len(numbers) <= 10 and all(isinstance(number, int) for number in numbers):
         drawn |= {"tickvals": numbers, "ticktext": [str(number) for number in numbers]}
     return drawn
+
+
+def _ticks_between(scale: AxisScale) -> JsonDict:
+    """1, 2 and 5 of each power of ten: Plotly's own ticks would be bare digits, 3 4 5 ... 1 2, on so short an axis."""
+    first, last = math.floor(math.log10(scale.low)), math.floor(math.log10(scale.high))
+    ticks = [float(f"{digit}e{power}") for power in range(first, last + 1) for digit in (1, 2, 5)]
+    inside = [tick for tick in ticks if scale.low <= tick <= scale.high]
+    shown = inside if len(inside) > 1 else [scale.low, scale.high]
+    return {"tickvals": shown, "ticktext": [format_value(tick) for tick in shown]}
 
 
 def _ticks_towards_one(scale: AxisScale) -> list[float]:
