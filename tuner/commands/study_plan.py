@@ -1,5 +1,6 @@
 """`tuner tune plan=true`: what a study will do, and how long that will take."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,6 +45,7 @@ def make_plan(definition: StudyDefinition, resolved: JsonDict, width: int | None
 
 def _measured_speed(definition: StudyDefinition, executor: Executor, folder: Path) -> Speed | None:
     """Of a run of a few thousand steps; of runs with parts, of one of each."""
+    busy = _programs_beside()
     steps_s = start_s = 0.0
     names = definition.part_names or ("",)
     for number, name in enumerate(names):
@@ -53,7 +55,14 @@ def _measured_speed(definition: StudyDefinition, executor: Executor, folder: Pat
             return None
         steps_s += alone.total_steps / pace.steps_per_second
         start_s += pace.start_s
-    return Speed(definition.total_steps / steps_s, "measured just now, one run alone", start_s / len(names))
+    beside = f"one run beside other programs, load {busy:.0f}" if busy else "one run alone"
+    return Speed(definition.total_steps / steps_s, f"measured just now, {beside}", start_s / len(names))
+
+
+def _programs_beside() -> float:
+    """The load of the last minute as far as it is not this command's own, which is at most 1; 0: there is no other."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return load - 1.0 if load >= 2.0 else 0.0
 
 
 def _as_far_as_there_are_trials(definition: StudyDefinition, resolved: JsonDict) -> StudyDefinition:

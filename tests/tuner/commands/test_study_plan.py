@@ -80,10 +80,19 @@ def test_a_plan_counts_what_it_takes_to_start_a_run(tuner: CommandLine, monkeypa
 
 
 def test_a_plan_measures_where_nothing_has_run(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (1.2, 0.0, 0.0))
     words = measured_plan(tuner, monkeypatch, half_s=4.0)
     # 2000 steps in 4 s are 500 a second; 1,200,000 of them take 40 minutes
     assert "about 40 min 00 s with 1 at a time, 500 steps per second each (measured just now, one run alone)" in words
     assert not (tuner.folder / "studies.db").exists()
+
+
+def test_a_plan_says_that_it_was_measured_on_a_busy_machine(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (5.2, 0.0, 0.0))
+    words = measured_plan(tuner, monkeypatch, half_s=4.0)
+    assert "500 steps per second each (measured just now, one run beside other programs, load 4)" in words
 
 
 class TwoReports(FakeExecutor):
