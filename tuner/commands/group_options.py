@@ -117,7 +117,7 @@ def _choice(folders: Sequence[Path], group: str, name: str) -> GroupChoice:
 
 
 def _files(folders: Sequence[Path], group: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What stands before the keys of a file, and its content, which comes behind those of its group that it builds on.
+    """The prefix of the keys of a file, and its content; the files of its group that it builds on come first.
 
     Raises:
         UserError: A file cannot be read.

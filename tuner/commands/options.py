@@ -65,7 +65,7 @@ _FOUND: Final = (_OF_ALL[1], "state_dim", "hidden_size", "action_dim")
 
 
 _OF_GROUPS: Final = ("group", "json")
-"""What may be typed for a group."""
+"""Settings of the command that may be typed for a group."""
 
 
 @dataclass(frozen=True)
