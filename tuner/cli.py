@@ -224,7 +224,7 @@ def _dispatch(command: Command, arguments: list[str]) -> int:
     options = _options(command, parser, ["--help" if word == "help" else word for word in arguments])
     if options.experimental_rerun is not None:
         raise UserError("--experimental-rerun loads a pickle, which may run anything: use tuner train resume=RUN")
-    options.overrides = command.meant(_with_positional(command, options.overrides))
+    options.overrides = command.meant(_with_positional(command, options.overrides, options.config_dir))
     config_name = options.config_name or command.config_name
     if options.help or options.cfg or options.info or options.hydra_help or options.shell_completion:
         return _shown(command, options, parser, config_name)
@@ -290,7 +290,7 @@ def _options(command: Command, parser: argparse.ArgumentParser, arguments: list[
     return options
 
 
-def _with_positional(command: Command, words: Sequence[str]) -> list[str]:
+def _with_positional(command: Command, words: Sequence[str], config_dir: str | None) -> list[str]:
     """A bare word becomes the setting that the command takes it for."""
     bare = [word for word in words if "=" not in word and not word.startswith("~")]
     if command.positional is None:
@@ -302,7 +302,7 @@ def _with_positional(command: Command, words: Sequence[str]) -> list[str]:
         return [listed, *(word for word in words if word not in bare)]
     if len(bare) > 1:
         raise UserError(f"takes one {command.positional}, got {' and '.join(bare)}; settings are written KEY=VALUE")
-    key = (command.key_of(bare[0]) if bare and command.key_of else None) or command.positional
+    key = (command.key_of(bare[0], config_dir) if bare and command.key_of else None) or command.positional
     return [f"{key}={_quoted(word)}" if word in bare else word for word in words]
 
 

@@ -21,7 +21,7 @@ from note_rl.environments import (
     for_evaluation,
 )
 from note_rl.environments.frames import FrameStack
-from note_rl.environments.long_episodes import LONG, limited
+from note_rl.environments.long_episodes import limited
 from note_rl.environments.observations import check_finite, check_rewards, name_of
 from note_rl.environments.wrappers import wrapper_of
 from note_rl.errors import say_once
@@ -114,7 +114,7 @@ def random_policy_returns(env: EnvLike, num_episodes: int, seed: int) -> FloatAr
     Where the environment has no time limit, episodes are cut off after 10,000 steps, with a warning.
     """
     num_episodes, seed = checked(num_episodes=num_episodes, seed=seed).values()
-    envs = _fresh_environments(env, num_episodes, seed, longest=LONG)
+    envs = _fresh_environments(env, num_episodes, seed, is_random=True)
     choose = random_actions(envs.action_space, seed)
     try:
         return _play(lambda obs, starts, mask=None: choose(obs, mask), envs, num_episodes).returns
@@ -142,10 +142,10 @@ def random_actions(space: Any, seed: int) -> Callable[[Array, BoolArray | None],
     return choose
 
 
-def _fresh_environments(env: EnvLike, num_episodes: int, seed: int, longest: int | None = None) -> VectorEnvironment:
+def _fresh_environments(env: EnvLike, num_episodes: int, seed: int, *, is_random: bool = False) -> VectorEnvironment:
     factory = as_factory(for_evaluation(env))
     number = min(_MOST_AT_ONCE, num_episodes)
-    made = [flat_observations(limited(factory(), longest)) for _ in range(number)]
+    made = [flat_observations(limited(factory(), is_random=is_random)) for _ in range(number)]
     _say_if_measured_anew(made[0])
     return VectorEnvironment(made, seed)
 

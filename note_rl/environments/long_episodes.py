@@ -22,14 +22,14 @@ class LongEpisodes(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     Args:
         env: The environment.
-        longest: Steps after which an episode is cut off; None: `LONGEST`.
+        is_random: Whether actions are random: then episodes are cut off after `LONG` steps, otherwise after `LONGEST`.
     """
 
     _num_steps = 0
 
-    def __init__(self, env: Any, longest: int | None = None) -> None:
+    def __init__(self, env: Any, *, is_random: bool = False) -> None:
         super().__init__(env)
-        self._longest = longest
+        self._is_random = is_random
 
     def reset(self, **arguments: Any) -> Any:
         """Begins an episode."""
@@ -40,7 +40,7 @@ class LongEpisodes(gymnasium.Wrapper[Any, Any, Any, Any]):
         """One step."""
         answer = self.env.step(action)
         self._num_steps += 1
-        longest = self._longest or LONGEST
+        longest = LONG if self._is_random else LONGEST
         if LONG == self._num_steps < longest:
             say_once(
                 _log,
@@ -50,11 +50,19 @@ class LongEpisodes(gymnasium.Wrapper[Any, Any, Any, Any]):
             )
         if self._num_steps < longest:
             return answer
-        say_once(
-            _log,
-            "an evaluation episode of {} was cut off after {:,} steps, and its return until then counts; {}",
-            *(name_of(self), longest, _REMEDY),
-        )
+        if self._is_random:
+            say_once(
+                _log,
+                "an episode of the random policy in {} was cut off after {:,} steps, and its return until then counts. "
+                "Episodes of an agent go on for up to {:,} steps, so their returns may be on another scale; {}",
+                *(name_of(self), longest, LONGEST, _REMEDY),
+            )
+        else:
+            say_once(
+                _log,
+                "an evaluation episode of {} was cut off after {:,} steps, and its return until then counts; {}",
+                *(name_of(self), longest, _REMEDY),
+            )
         obs, reward, terminated, _, info = answer
         return obs, reward, terminated, True, info
 
@@ -74,9 +82,9 @@ def say_if_none_ends(num_steps: int, what_waits: str) -> None:
         )
 
 
-def limited(env: Any, longest: int | None = None) -> Any:
-    """The environment, whose episodes are cut off where it has no time limit, after `longest` or `LONGEST` steps."""
+def limited(env: Any, *, is_random: bool = False) -> Any:
+    """The environment; where it has no time limit, its episodes are cut off as `LongEpisodes` says."""
     if not isinstance(env, gymnasium.Env):
         return env
     has_limit = (getattr(env.spec, "max_episode_steps", None) or 0) > 0 or wrapper_of(env, TimeLimit) is not None
-    return env if has_limit else LongEpisodes(env, longest)
+    return env if has_limit else LongEpisodes(env, is_random=is_random)

@@ -167,7 +167,13 @@ def _explain_key(loader: ConfigLoader, key: str, value: str, before: DictConfig)
     if part in BUILT_MAPPINGS and entry in loader.get_group_options(part):
         both = ",".join([*map(str, _node_at(before, part) or ()), entry])
         return UserError(f"unknown key {key}: {part} {entry} is not chosen; choose '{part}=[{both}]'")
-    groups = [] if "." in key else loader.list_groups("")
+    return _explain_name(key, value, before, [] if "." in key else loader.list_groups(""))
+
+
+def _explain_name(key: str, value: str, before: DictConfig, groups: Sequence[str]) -> UserError:
+    """A key that is no setting; it may be one of the groups, which another command has."""
+    if key in groups:
+        return UserError(f"{key}={value} is not for this command, which has no group {key}: leave it out")
     return UserError(f"unknown key {key}{_names_there(key, before, groups)}")
 
 

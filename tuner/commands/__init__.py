@@ -13,6 +13,8 @@ a sweep, and `run_of_multirun(config, folder, overrides, member) -> int` for one
 what is configured has `show(config, overrides, config_dir) -> int` in the place of `run` (`only_shows`).
 """
 
+from pathlib import Path
+
 from tuner.commands.command import Command, CommandModule
 from tuner.commands.features import InCommands
 from tuner.features import parts
@@ -20,16 +22,17 @@ from tuner.features import parts
 __all__ = ["COMMANDS", "Command", "CommandModule"]
 
 
-def _class_key(word: str) -> str | None:
+def _class_key(word: str, config_dir: str | Path | None) -> str | None:
     """`tuner check my_rl.Agent` names a class."""
+    del config_dir
     return "agent._target_" if "." in word else None
 
 
-def _group_key(word: str) -> str | None:
+def _group_key(word: str, config_dir: str | Path | None) -> str | None:
     """`tuner options sampler` names a group of choices."""
-    from tuner.config.composition import conf_folder  # Hydra's, which the help page does without
+    from tuner.commands.group_options import is_group  # imports Hydra, which the help page does without
 
-    return "group" if word != "agent" and word.isidentifier() and (conf_folder() / word).is_dir() else None
+    return "group" if is_group(word, config_dir) else None
 
 
 COMMANDS = {

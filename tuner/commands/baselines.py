@@ -36,9 +36,19 @@ AUTO = "auto"
 
 
 def named_starts(told: str | bool | Sequence[str]) -> list[str]:
-    """The names that are typed for `warm_start`."""
-    names = told if isinstance(told, list) else _WARM_STARTS.get(str(told), [told])
-    return [str(name) for name in names]
+    """The names that are typed for `warm_start`.
+
+    Raises:
+        UserError: A list has a word that stands alone.
+    """
+    if not isinstance(told, list):
+        return [str(name) for name in _WARM_STARTS.get(str(told), [told])]
+    alone = next((name for name in told if str(name) in (AUTO, *_WARM_STARTS)), None)
+    if alone is not None:
+        raise UserError(
+            f"warm_start={to_hydra(told)}: {alone} is not for a list; default, an experiment and study:NAME are"
+        )
+    return [str(name) for name in told]
 
 
 class KnownConfigs:

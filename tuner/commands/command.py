@@ -62,8 +62,8 @@ class Command:
         has_objective: Its module trains one run: it has an `objective` and what goes with that.
         only_shows: Its module has a `show` and no `run`.
         positional: The config key that a bare word on the command line is given to (`tuner play RUN`).
-        key_of: Finds the config key of a bare word that is given to another one (`tuner check my_rl.Agent`); None: all
-            are given to `positional`.
+        key_of: Finds the config key of a bare word that is given to another one (`tuner check my_rl.Agent`), from the
+            word and the user's own folder of groups; None: all are given to `positional`.
         takes_several: There may be several bare words, which become a list.
         own_code: Modules in the working directory are part of the program, as of a job.
         listed: Groups of which several choices may be listed (`agent=[a,b]`); the list becomes that of the setting with
@@ -85,7 +85,7 @@ class Command:
     has_objective: bool = False
     only_shows: bool = False
     positional: str | None = None
-    key_of: Callable[[str], str | None] | None = None
+    key_of: Callable[[str, str | Path | None], str | None] | None = None
     takes_several: bool = False
     own_code: bool = False
     listed: tuple[str, ...] = ()

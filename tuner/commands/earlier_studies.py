@@ -11,6 +11,7 @@ from tuner.config.paths import get_path
 from tuner.errors import UserError
 from tuner.results.features import chosen
 from tuner.results.number_format import join_words
+from tuner.results.protocol import DEFAULT_BASELINE
 from tuner.results.records import EARLIER_STUDY, SCREEN, Scalar, StudySummary
 from tuner.results.selection import choose_candidates
 from tuner.study import StudyStore, home_of, recorded_home, summarise
@@ -29,6 +30,7 @@ the winner was 0.72 to 1.02 of that without them (mean 0.84); with two 0.73 to 0
 def starts_of(definition: StudyDefinition, url: str, name: str) -> dict[str, JsonDict]:
     """The best configurations of an earlier study, in the config of this one, by what they are called.
 
+    One that is the default configuration here is called so: it is then not tested twice if it wins.
     Values of what is not searched here are left aside; those beyond a range here are moved to its nearest end.
 
     Args:
@@ -46,8 +48,10 @@ def starts_of(definition: StudyDefinition, url: str, name: str) -> dict[str, Jso
     if not has_studies(url):
         raise UserError(f"{typed}: there is no study in this storage yet")
     with StudyStore(url) as store:
+        begun = _begun_with(store, definition.name)
+        goes_on = any(one.startswith(f"{EARLIER_STUDY}{name}/") for one in begun)
         if store.find(name) is None:
-            if _began_with(store, definition.name, f"{EARLIER_STUDY}{name}/"):
+            if goes_on:
                 return {}  # they have been tried, and the earlier study was deleted since
             raise UserError(f"{typed}: there is no study {name}{did_you_mean(name, store.names())}")
         summary = summarise(store, name, home_of(store, name, recorded_home(store, name) or Path("studies") / name))
@@ -61,16 +65,18 @@ def starts_of(definition: StudyDefinition, url: str, name: str) -> dict[str, Jso
             f"{typed} searched {join_words(sorted(found[0]))}, and this search has none of these: name the keys that "
             "they have here (tuner guide tune), or leave it out"
         )
-    return {
-        f"{EARLIER_STUDY}{name}/{place}": _fitting(definition, values) for place, values in enumerate(found, start=1)
-    }
+    starts = {}
+    for place, values in enumerate(found, start=1):
+        config = _fitting(definition, values)
+        starts[DEFAULT_BASELINE if config == definition.config else f"{EARLIER_STUDY}{name}/{place}"] = config
+    return {one: config for one, config in starts.items() if one in begun} if goes_on else starts
 
 
-def _began_with(store: StudyStore, study: str, prefix: str) -> bool:
-    """Whether a study that was begun started with configurations that are called so."""
+def _begun_with(store: StudyStore, study: str) -> list[str]:
+    """Names of the configurations that a study was started with; none if it was not begun."""
     begun = store.find(study)
     about = {} if begun is None else begun.user_attrs.get(DEFINITION, {})
-    return any(str(name).startswith(prefix) for name in about.get("warm_start", ()))
+    return [str(name) for name in about.get("warm_start", ())]
 
 
 def _values_of_best(summary: StudySummary) -> Iterator[Mapping[str, Scalar]]:

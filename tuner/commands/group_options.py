@@ -1,7 +1,7 @@
 """`tuner options GROUP`: the choices of a configuration group, each with its settings as its file has them."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from tuner.commands.help_page import NAMES, settings_in
-from tuner.config.comments import IS_GLOBAL, comments_of
+from tuner.config.comments import IS_GLOBAL, choice_built_on, comments_of
 from tuner.config.composition import HYDRA_KEYS, conf_folder
 from tuner.config.installed_groups import installed_folders
 from tuner.config.overrides import to_hydra
@@ -20,6 +20,7 @@ from tuner.support.help_columns import in_columns, wrapped_text
 from tuner.support.plain_text import one_line
 
 _NOT_OURS: Final = "hydra"
+_AGENTS: Final = "agent"
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,19 @@ def group_names(config_dir: str | Path | None = None) -> set[str]:
 
 
 def choices_in(group: str, config_dir: str | Path | None = None) -> list[GroupChoice]:
-    """The choices of a group, by name."""
+    """The choices of a group, by name.
+
+    Raises:
+        UserError: A file of the group cannot be read.
+    """
     folders = _folders(config_dir)
-    names = sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
-    return [_choice(folders, group, name) for name in names]
+    return [_choice(folders, group, name) for name in _names_in(folders, group)]
+
+
+def is_group(word: str, config_dir: str | Path | None = None) -> bool:
+    """Whether a word means a group: `agent` and any other name of one, unless an agent is called so."""
+    agents = _names_in(_folders(config_dir), _AGENTS)
+    return word in group_names(config_dir) and word not in agents
 
 
 def group_text(group: str, choices: Sequence[GroupChoice], width: int | None) -> str:
@@ -87,36 +97,47 @@ def _folders(config_dir: str | Path | None) -> list[Path]:
     return [*([Path(config_dir)] if config_dir else []), conf_folder(), *installed_folders(conf_folder())]
 
 
+def _names_in(folders: Sequence[Path], group: str) -> list[str]:
+    """The names of a group's choices; of a file in an inner folder `sbx/ppo`."""
+    paths = ((path, folder / group) for folder in folders for path in (folder / group).rglob("*.yaml"))
+    return sorted({path.relative_to(inside).with_suffix("").as_posix() for path, inside in paths})
+
+
 def _choice(folders: Sequence[Path], group: str, name: str) -> GroupChoice:
+    files = list(_files(folders, group, name))  # before the comments: refuses what is no YAML
     comments = comments_of(folders, group, name)
-    settings = _settings(folders, group, name, comments.texts)
+    settings: dict[str, GroupSetting] = {}
+    for prefix, content in files:
+        settings |= {
+            one.path: GroupSetting(one.path, None if one.is_group else one.value, one.text, one.is_group)
+            for one in settings_in(content, prefix, comments.texts)
+            if one.text or not one.is_group
+        }
     return GroupChoice(name, comments.title, tuple(settings.values()))
 
 
-def _settings(folders: Sequence[Path], group: str, name: str, texts: Mapping[str, str]) -> dict[str, GroupSetting]:
-    """By key, the settings of a file and of those in its own folder that it builds on."""
+def _files(folders: Sequence[Path], group: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The prefix of the keys of a file, and its content; the files of its group that it builds on come first.
+
+    Raises:
+        UserError: A file cannot be read.
+    """
     path = next((path for folder in folders if (path := folder / group / f"{name}.yaml").is_file()), None)
     if path is None:
-        return {}
-    text = path.read_text(encoding="utf-8")
+        return
     try:
+        text = path.read_text(encoding="utf-8")
         content: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
-    except (OmegaConfBaseException, OSError, yaml.YAMLError) as error:
-        raise UserError(f"{path}: {one_line(str(error))}") from error
+    except (OmegaConfBaseException, OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"{path} cannot be read: {one_line(str(error))}") from error
     if not isinstance(content, dict):
-        return {}
-    found: dict[str, GroupSetting] = {}
-    for other in content.pop("defaults", None) or ():
-        if isinstance(other, str) and other != "_self_":
-            found |= _settings(folders, group, other, texts)
+        return
+    defaults = content.pop("defaults", None)
+    for entry in defaults if isinstance(defaults, list) else ():
+        if other := choice_built_on(group, name, entry):
+            yield from _files(folders, group, other)
     prefix = "" if IS_GLOBAL.search(text) else f"{group}."
-    own = {key: value for key, value in content.items() if key not in HYDRA_KEYS}
-    found |= {
-        one.path: GroupSetting(one.path, None if one.is_group else one.value, one.text, one.is_group)
-        for one in settings_in(own, prefix, texts)
-        if one.text or not one.is_group
-    }
-    return found
+    yield prefix, {key: value for key, value in content.items() if key not in HYDRA_KEYS}
 
 
 def _typed(setting: GroupSetting) -> str:

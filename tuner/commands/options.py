@@ -23,6 +23,7 @@ from tuner.config.overrides import to_hydra
 from tuner.config.paths import targets_in
 from tuner.config.setting_declarations import declared_in
 from tuner.errors import UserError
+from tuner.results.number_format import join_words
 from tuner.runs.config_checks import resolve
 from tuner.study.space.leaves import leaves_of
 from tuner.study.space.parameter_text import describe_values
@@ -63,6 +64,10 @@ _FOUND: Final = (_OF_ALL[1], "state_dim", "hidden_size", "action_dim")
 """Arguments of agents that follow from other parts of the configuration."""
 
 
+_OF_GROUPS: Final = ("group", "json")
+"""Settings of the command that may be typed for a group."""
+
+
 @dataclass(frozen=True)
 class Option:
     """One thing that can be typed.
@@ -91,7 +96,7 @@ class Option:
 def show(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> int:
     """Prints a list in the form of the help page, or the same as JSON."""
     if config.group is not None:
-        return _show_group(str(config.group), bool(config.json), config_dir)
+        return _show_group(str(config.group), overrides, as_json=bool(config.json), config_dir=config_dir)
     loader = config_loader(config_dir)
     chosen = chosen_in(compose_or_explain(loader, "options", overrides))
     resolved = resolve(config)
@@ -109,15 +114,17 @@ def show(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | 
     return 0
 
 
-def _show_group(group: str, as_json: bool, config_dir: str | Path | None) -> int:
+def _show_group(group: str, overrides: Sequence[str], *, as_json: bool, config_dir: str | Path | None) -> int:
     """Prints the choices of a group.
 
     Raises:
-        UserError: There is no such group.
+        UserError: There is no such group, or something is typed that would be ignored.
     """
     known = group_names(config_dir)
     if group not in known:
         raise UserError(f"group={group} is no group{did_you_mean(group, known)}; groups are {', '.join(sorted(known))}")
+    if others := [word for word in overrides if word.lstrip("+").partition("=")[0] not in _OF_GROUPS]:
+        raise UserError(f"group={group} prints files as they are, with or without {join_words(others)}: leave that out")
     choices = choices_in(group, config_dir)
     sys.stdout.write(group_json(group, choices) if as_json else group_text(group, choices, width_of(sys.stdout)))
     return 0

@@ -10,6 +10,7 @@ from tuner.config.composition import with_section_defaults
 from tuner.errors import UserError
 from tuner.results.features import all_stages
 from tuner.results.number_format import join_words
+from tuner.results.run_labels import shown_label
 from tuner.runs.run_folders import has_run, written_config
 from tuner.trial.messages import JsonDict
 
@@ -74,7 +75,7 @@ def _compared_in(result: StudyResult, prefix: str) -> list[NamedRun]:
     """The runs of the winner and of the default configuration, in the last stage that has both, or else the winner."""
     summary, winner = result.summary, result.winner.label
     where = f" in {summary.part_names[0]}" if summary.part_names else ""
-    names = {summary.default_label: summary.default_label, winner: f"{winner}, the winner"}
+    names = {summary.default_label: summary.default_label, winner: f"{shown_label(summary, winner)}, the winner"}
     labels = {label: f"{prefix}{name}{where}" for label, name in names.items()}
     for wanted in ({winner, summary.default_label}, {winner}):
         for stage in reversed(all_stages()):

@@ -20,7 +20,7 @@ from tuner.commands.earlier_studies import starts_of
 from tuner.commands.features import InCommands
 from tuner.config.annotations import written
 from tuner.config.composition import RUN_PARTS, run_config_of, with_section_defaults
-from tuner.config.paths import flatten
+from tuner.config.paths import flatten, targets_in
 from tuner.errors import UserError
 from tuner.executors.executor_factory import check_executor
 from tuner.features import parts
@@ -49,12 +49,8 @@ from tuner.support.passwords import command_line
 from tuner.trial.messages import JsonDict
 
 _DOWNLOADED = "tuner.hub"
-_WALKS = (
-    "tuner.study.sampling.sampler_factory.grid",
-    "optuna.samplers.GridSampler",
-    "optuna.samplers.BruteForceSampler",
-)
-"""Samplers that try each point of a list once."""
+_WALKS = ("grid", "GridSampler", "BruteForceSampler")
+"""Names of the samplers that try each point of a list once."""
 _MOST_RESOLVED = 64
 
 
@@ -239,7 +235,8 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
 
 def _may_try(sampler: JsonDict, space: Space, run_config: JsonDict) -> bool:
     """Whether a search may begin with the default configuration: it is in the space, and no list of points is tried."""
-    if sampler.get("_target_") in _WALKS or space.with_priors(run_config) is not None:
+    names = {str(node["_target_"]).rpartition(".")[2] for _, node in targets_in(sampler)}  # one may be in another
+    if names & {*_WALKS} or space.with_priors(run_config) is not None:
         return False
     try:
         space.drawn(run_config)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import yaml
 
@@ -14,7 +14,7 @@ _SENTENCE = re.compile(r"(?<!al)\.\s+(?=[A-Z])")  # not behind "et al."
 
 @dataclass(frozen=True)
 class Comments:
-    """Of one file, and of those of its own folder that it builds on.
+    """Of one file, and of those of its own group that it builds on.
 
     Attributes:
         title: Its first sentence: what the choice is for.
@@ -42,19 +42,35 @@ def comments_of(folders: Sequence[Path], group: str, choice: str) -> Comments:
     prefix = "" if not group or IS_GLOBAL.search(text) else f"{group.replace('/', '.')}."
     texts: dict[str, str] = {}
     if isinstance(root, yaml.MappingNode):
-        for other in _built_on(root):
+        for other in _built_on(root, group, choice):
             texts.update(comments_of(folders, group, other).texts)
         texts.update(_comments(root, text.splitlines(), prefix))
     return Comments(_title(text), texts)
 
 
-def _built_on(root: yaml.MappingNode) -> Iterator[str]:
-    """The files of the same folder in its defaults."""
+def choice_built_on(group: str, choice: str, entry: object) -> str | None:
+    """The choice of its own group that a choice builds on.
+
+    Args:
+        group: Of both.
+        choice: Its name; of a file in an inner folder `sbx/ppo`.
+        entry: One of its defaults list: a name in its own folder, or a path such as `/agent/sb3`.
+
+    Returns:
+        Its name; None: the entry is something else.
+    """
+    if not isinstance(entry, str) or entry == "_self_":
+        return None
+    if entry.startswith("/"):
+        return entry.removeprefix(f"/{group}/") if entry.startswith(f"/{group}/") else None
+    return (PurePosixPath(choice).parent / entry).as_posix()
+
+
+def _built_on(root: yaml.MappingNode, group: str, choice: str) -> Iterator[str]:
     for key, value in root.value:
         if key.value == "defaults" and isinstance(value, yaml.SequenceNode):
-            for entry in value.value:
-                if isinstance(entry, yaml.ScalarNode) and entry.value != "_self_":
-                    yield entry.value
+            entries = (entry.value for entry in value.value if isinstance(entry, yaml.ScalarNode))
+            yield from filter(None, (choice_built_on(group, choice, entry) for entry in entries))
 
 
 def _comments(node: yaml.MappingNode, lines: Sequence[str], prefix: str) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ from tuner.results.findings import estimate
 from tuner.results.insights.targets import reached_in_words, targets_of
 from tuner.results.number_format import describe_params, format_number, format_value, in_two_lines, join_words
 from tuner.results.records import CONFIRM, RACE, TEST, RunRecord, StudySummary
+from tuner.results.run_labels import shown_label
 
 TOP = 10
 
@@ -72,7 +73,8 @@ def _widest(
     if shown < len(paths):
         remarks.append(f"no room for {join_words(paths[shown:])}")
         one = next((run for run in best if run.label == summary.winner_label), best[0])
-        lines.append(Text(f" {one.label}: {describe_params(one.params, summary.weights, limit=len(paths))}"))
+        params = describe_params(one.params, summary.weights, limit=len(paths))
+        lines.append(Text(f" {shown_label(summary, one.label)}: {params}"))
     return Group(table, Text(" " + "; ".join(remarks), style="dim"), *lines) if remarks else table
 
 
@@ -87,7 +89,7 @@ def _trial_table(summary: StudySummary, best: Sequence[RunRecord], paths: Sequen
     for run in best:
         scores = [[other.score for other in summary.stage(stage, run.label)] for stage in stages]
         cells = [
-            Text(run.label + (" *" if _is_chosen(summary, run) else "")),
+            Text(shown_label(summary, run.label) + (" *" if _is_chosen(summary, run) else "")),
             Text(format_number(run.score or 0.0)),
             *(Text(_mean([run.scores[other.name]])) for other in summary.others),
             *(Text(_mean([score for score in own if score is not None])) for own in scores),
@@ -113,7 +115,7 @@ def _test_table(summary: StudySummary) -> Table:
     for label in dict.fromkeys(run.label for run in summary.stage(TEST)):
         runs = summary.stage(TEST, label)
         scores = [run.score for run in runs if run.score is not None]
-        name = Text(label + (" *" if label in chosen(summary).labels else ""))
+        name = Text(shown_label(summary, label) + (" *" if label in chosen(summary).labels else ""))
         measured = [[run.scores[other.name] for run in runs if other.name in run.scores] for other in summary.others]
         others = [_mean(column) for column in measured]
         others += [reached_in_words(target, runs) for target in targets]

@@ -1,10 +1,12 @@
-"""Names of runs beside each other: by the settings in which they differ."""
+"""Names of configurations in tables and figures, and of runs beside each other by the settings in which they differ."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tuner.config.paths import flatten
 from tuner.results.number_format import format_value
+from tuner.results.protocol import DEFAULT_BASELINE
+from tuner.results.records import StudySummary
 
 _NOT_COMPARED: Final = ("seed", "tracker", "checkpoint", "trust", "resume", "backend.device")
 """Settings that do not make another configuration of a run."""
@@ -13,6 +15,11 @@ _SUBJECT: Final = ("agent._target_", "env.id", "backend.name")
 """Subject of a run; runs about different subjects are not distinguished by their other settings."""
 
 _MOST_SETTINGS: Final = 4
+
+
+def shown_label(summary: StudySummary, label: str) -> str:
+    """The label of a configuration for readers; that of the default configuration is marked: "trial 0 (default)"."""
+    return f"{label} (default)" if summary.starts.get(label) == DEFAULT_BASELINE else label
 
 
 def compared_settings(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -83,7 +83,6 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
             *_optimism_details(tuning, winner),
             *_start_details(summary, label),
             *failed_tests(summary),
-            *([_noise_details(noise)[1]] if noise and label != summary.default_label else []),
         ),
         winner=winner,
         optimism=tuning.iqm - winner.iqm if tuning else None,
@@ -111,11 +110,12 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
     finding, conclusion = _conclusion(difference, improvement)
     sentences = [f"{subject}: {result}, against {default} for the default configuration.", conclusion]
     sentences += _lower_end(summary, label) if finding is Finding.BETTER else []
-    sentences += [_noise_details(noise)[0]] if noise else []
+    about_noise = [_noise_details(noise)] if noise else []
     return replace(
         base,
         finding=finding,
-        sentence=" ".join(sentences),
+        sentence=" ".join([*sentences, *(said for said, _ in about_noise)]),
+        details=(*base.details, *(meaning for _, meaning in about_noise)),
         default=default,
         difference=difference,
         improvement=improvement,
@@ -335,8 +335,9 @@ def _best_start(summary: StudySummary, label: str) -> tuple[str, ...]:
     if not started or own is None:
         return ()
     best, name = max(started)
+    which = "other configurations" if len(known) < len(summary.starts) else "configurations"
     return (
-        f"The best of the configurations that were tried first is {name}: its screening score is "
+        f"The best of the {which} that were tried first is {name}: its screening score is "
         f"{format_number(best)}, that of the winner {format_number(own)}.",
     )
 

@@ -8,7 +8,7 @@ from statistics import median
 from tuner.executors.base import Seats
 from tuner.features import parts
 from tuner.results.number_format import format_number, format_seconds, join_words
-from tuner.results.protocol import StagePlan, StudySettings
+from tuner.results.protocol import DEFAULT_BASELINE, StagePlan, StudySettings
 from tuner.results.records import CONFIRM, RACE, SCREEN, TEST
 from tuner.study.budget import affordable_trials, seconds_too_many
 from tuner.study.definition import StudyDefinition
@@ -133,11 +133,18 @@ def _stage_rows(plan: StagePlan, definition: StudyDefinition) -> list[tuple[str,
     seeds = f"{'seed' if num_seeds == 1 else 'seeds'} {', '.join(map(str, plan.seeds))}"
     seeds += "" if plan.shared_runs is None else ", and those that follow"
     what = plan.what or _WHAT[plan.stage]
+    if plan.stage == SCREEN and definition.warm_start:
+        what += f"; {_tried_first(definition)}"
     if plan.stage == TEST and settings.baselines:
         what = what.replace("winner and", f"winner, {', '.join(settings.baselines)} and")
     if num_environments:
         what += ", each in all environments"
     return [(plan.stage, f"{count:>7} runs  {plan.env_steps:>11,} env steps"), ("", what), ("", seeds)]
+
+
+def _tried_first(definition: StudyDefinition) -> str:
+    names = ["the default configuration" if name == DEFAULT_BASELINE else name for name in definition.warm_start]
+    return f"the first {'is' if len(names) == 1 else 'ones are'} {join_words(names)}"
 
 
 def _pruning_row(points: Sequence[int], definition: StudyDefinition) -> tuple[str, str]:

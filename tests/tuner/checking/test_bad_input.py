@@ -17,6 +17,10 @@ TRAIN = {
     "key of another group": (["agent.learning_rate=1"], "did you mean optimizer.learning_rate?"),
     "key of another agent": (["agent.clip=0.1"], "unknown key agent.clip; agent has gamma, tau"),
     "unknown group": (["optimiser=adam"], "unknown key optimiser; did you mean optimizer?"),
+    "group of another command": (
+        ["sampler=tpe"],
+        "sampler=tpe is not for this command, which has no group sampler: leave it out",
+    ),
     "unknown choice": (["env=cartpol"], "there is no env=cartpol; did you mean env=cartpole?"),
     "unknown experiment": (["experiment=dqn_cartpol"], "did you mean experiment=dqn_cartpole"),
     "choice of none": (["agent=null"], "agent=null is not possible: choose one of "),

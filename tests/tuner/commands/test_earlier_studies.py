@@ -37,6 +37,20 @@ def test_the_best_configurations_of_an_earlier_study_are_tried_first(tuner: Comm
     )
 
 
+def test_the_default_configuration_among_the_best_is_called_so(tuner: CommandLine) -> None:
+    tune(tuner, "agent=dqn", "study.num_trials=3")
+    default = points_of("mine")[0]
+    tune(tuner, "agent=dqn", *LATER, "warm_start=study:mine")
+    summary = platform.load("later", storage=STORAGE).summary
+    place = best_of("mine").index(default)
+    names = [f"study:mine/{number}" for number in (1, 2, 3)]
+    names[place] = "default"
+    assert list(summary.starts.values()) == names
+    assert points_of("later")[place] == default
+    tune(tuner, "agent=dqn", *LATER, "warm_start=study:mine", "study.num_trials=7")
+    assert platform.load("later", storage=STORAGE).summary.starts == summary.starts, "nothing is tried again"
+
+
 def test_values_outside_of_a_range_are_moved_to_its_nearest_end(tuner: CommandLine) -> None:
     tune(tuner, "agent=dqn")
     best = best_of("mine")

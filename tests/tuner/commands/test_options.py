@@ -118,10 +118,7 @@ def test_a_group_is_listed_with_its_choices_and_their_settings(tuner: CommandLin
 
 
 def test_a_choice_has_the_settings_of_the_file_that_it_builds_on(tuner: CommandLine) -> None:
-    found = {
-        one["name"]: one
-        for one in json.loads(tuner("options", "agent=ppo", "group=study", "json=true").output)["choices"]
-    }
+    found = {one["name"]: one for one in json.loads(tuner("options", "study", "json=true").output)["choices"]}
     full = {one["key"]: one["default"] for one in found["full"]["settings"]}
     quick = {one["key"]: one["default"] for one in found["quick"]["settings"]}
     assert quick.keys() <= full.keys()
@@ -137,3 +134,71 @@ def test_a_group_that_there_is_not_is_refused(tuner: CommandLine) -> None:
         + ", ".join(sorted(path.name for path in conf_folder().iterdir() if path.is_dir() and path.name != "hydra"))
         + "\n"
     )
+
+
+def choices(tuner: CommandLine, *typed: str) -> dict[str, dict[str, Any]]:
+    answer = tuner("options", *typed, "json=true")
+    assert (answer.status, answer.errors) == (0, "")
+    return {
+        one["name"]: {setting["key"]: setting["default"] for setting in one["settings"]}
+        for one in json.loads(answer.output)["choices"]
+    }
+
+
+def write(path: str, text: str) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text)
+
+
+def test_choices_in_inner_folders_are_listed_with_what_they_build_on(tuner: CommandLine) -> None:
+    write("mine/agent/sbx/own.yaml", "defaults: [ppo]\n_target_: my_rl.Own\n")
+    found = choices(tuner, "agent", "--config-dir", "mine")
+    assert {"dqn", "sbx/ppo", "sbx/dqn"} <= found.keys()
+    assert found["sbx/dqn"]["agent.batch_size"] == 32
+    assert found["sbx/dqn"].keys() > found["sb3"].keys(), "it builds on /agent/sb3"
+    assert found["sbx/own"]["agent.learning_rate"] == found["sbx/ppo"]["agent.learning_rate"], "not of agent=ppo"
+    lines = tuner("options", "space").output.splitlines()
+    assert "space=sbx/ppo: What is searched of PPO of SBX" in lines
+
+
+def test_groups_of_a_users_own_are_listed(tuner: CommandLine) -> None:
+    write("mine/reward/clipped.yaml", "# Rewards within a range.\nlimit: 2.0   # its ends\n")
+    assert choices(tuner, "reward", "--config-dir", "mine") == {"clipped": {"reward.limit": 2.0}}
+    assert "there is no agent=reward" in tuner.refused("options", "reward"), "not of that folder"
+    write("mine/agent/reward.yaml", "# @package _global_\n# Mine.\ndefaults: [dqn]\n")
+    assert "agent.gamma" in options(tuner, "reward", "space=none", "--config-dir", "mine"), (
+        "an agent of that name comes first"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("limit: [2.0\n", "while parsing a flow sequence"),
+        ("3\n", "Invalid loaded object type: int"),
+        ("limit: ${\n", "no viable alternative at input"),
+        ("a: \xff\n", "can't decode byte 0xff"),
+    ],
+    ids=["no YAML", "no mapping", "no reference", "no text"],
+)
+def test_a_file_of_a_group_that_cannot_be_read_is_named(tuner: CommandLine, text: str, said: str) -> None:
+    Path("mine/reward").mkdir(parents=True)
+    Path("mine/reward/good.yaml").write_text("limit: 1.0\n")
+    Path("mine/reward/bad.yaml").write_bytes(text.encode("latin-1"))
+    message = tuner.refused("options", "reward", "--config-dir", "mine")
+    assert message.startswith("tuner options: mine/reward/bad.yaml cannot be read: ")
+    assert said in message
+
+
+def test_odd_files_of_a_group_have_what_they_have(tuner: CommandLine) -> None:
+    write("mine/reward/empty.yaml", "defaults: null\n")
+    write("mine/reward/listed.yaml", "- 1\n")
+    write("mine/reward/small.yaml", "scale: 1e-3\n")
+    write("mine/reward/whole.yaml", "# Of mine.\n# @package _global_\nenv:\n  num_envs: 2   # side by side\n")
+    found = choices(tuner, "reward", "--config-dir", "mine")
+    assert found == {"empty": {}, "listed": {}, "small": {"reward.scale": 0.001}, "whole": {"env.num_envs": 2}}
+
+
+def test_what_a_list_of_a_group_would_ignore_is_refused(tuner: CommandLine) -> None:
+    said = "group=sampler prints files as they are, with or without agent=ppo and seed=3: leave that out"
+    assert said in tuner.refused("options", "sampler", "agent=ppo", "seed=3", "json=true")

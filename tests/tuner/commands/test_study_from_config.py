@@ -76,6 +76,10 @@ REFUSED = {
         ["study.metric=[mixed,seconds]", "study.baselines=dqn_cartpole"],
         "study.baselines=dqn_cartpole goes by one score, and study.metric names several objectives; leave it out",
     ),
+    "auto in a list": (
+        ["warm_start=[auto,dqn_cartpole]"],
+        "warm_start=[auto,dqn_cartpole]: auto is not for a list; default, an experiment and study:NAME are",
+    ),
     "a start of another agent": (["agent=dqn", "warm_start=ppo_cartpole"], "is an experiment with PPO, and DQN"),
     "a start without a value": (
         [
@@ -193,6 +197,17 @@ STARTS = {
     "nothing typed": ([], ["default"]),
     "off": (["warm_start=off"], []),
     "a grid": (["sampler=grid"], []),
+    "a grid by another path": (
+        ["sampler=random", "sampler._target_=optuna.samplers._grid.GridSampler", "+sampler.search_space={}"],
+        [],
+    ),
+    "a grid in another sampler": (
+        [
+            *("sampler=random", "sampler._target_=optuna.samplers.PartialFixedSampler", "+sampler.fixed_params={}"),
+            "+sampler.base_sampler={_target_: optuna.samplers.GridSampler, search_space: {}}",
+        ],
+        [],
+    ),
     "every value": (
         [
             *("sampler=brute_force", "~space.optimizer", "~space.policy", "~space.agent", "~space.buffer"),

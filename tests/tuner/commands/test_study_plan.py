@@ -19,6 +19,7 @@ def test_a_plan_says_what_would_be_done_and_does_nothing(tuner: CommandLine) -> 
     words = " ".join(answer.output.split())
     assert "agent.gamma 0.97 .. 0.999 (log of 1 - x)" in words
     assert "screen 20 runs 600,000 env steps" in words
+    assert "env steps configurations, sampled; the first is the default configuration seed" in words
     assert "confirm 10 runs 300,000 env steps" in words
     assert "test 2 x 5 runs 300,000 env steps" in words
     assert "rungs after 1/9 and 3/9 of a run" in words
@@ -36,6 +37,14 @@ def test_a_plan_names_rungs_only_where_runs_can_be_pruned(tuner: CommandLine) ->
         words = tuner("tune", "plan=true", "study.steps_per_second=2000", argument).output
         assert "no run is pruned" in words
         assert "rungs" not in words
+
+
+def test_a_plan_names_what_is_tried_first(tuner: CommandLine) -> None:
+    starts = ("agent=dqn", "warm_start=[dqn_cartpole,default]")
+    words = " ".join(tuner("tune", "plan=true", "study.steps_per_second=2000", *starts).output.split())
+    assert "configurations, sampled; the first ones are dqn_cartpole and the default configuration" in words
+    words = tuner("tune", "plan=true", "study.steps_per_second=2000", "warm_start=off").output
+    assert "configurations, sampled\n" in words
 
 
 def test_a_plan_of_a_grid_ends_where_the_grid_does(tuner: CommandLine) -> None:

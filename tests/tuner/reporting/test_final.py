@@ -44,6 +44,19 @@ def test_FinalTable_shows_the_best_first_and_fits() -> None:
     assert "trial 8:" not in wide
 
 
+def test_a_trial_with_the_default_configuration_is_marked() -> None:
+    runs = tuple(one for one in full_study().runs if one.label != "default")
+    wide = text_of(full_study(runs=runs, starts={"trial 8": "default", "trial 7": "published"}), 120)
+    labels = [line.partition("  ")[0].strip() for line in wide.splitlines()]
+    assert [label for label in labels if label.startswith(("trial 8", "trial 7"))] == [
+        "trial 8 (default) *",
+        "trial 7",
+        "trial 8 (default) *",
+    ]
+    narrow = text_of(full_study(runs=runs, starts={"trial 8": "default"}), 48)
+    assert "trial 8 (default): optimizer" in " ".join(narrow.split()), "its values, which the table has no room for"
+
+
 def test_an_order_that_chance_explains_is_not_shown() -> None:
     noise = full_study(importance_null={"optimizer.learning_rate": 0.8, "agent.gamma": 0.4})
     params = {"agent.gamma": 0.98, "optimizer.learning_rate": 1e-3}  # a space is in the order of its paths

@@ -257,3 +257,11 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"cannot be written to .*Not a directory"):
         write_page(full_study(), tmp_path / "file" / "report")
+
+
+def test_tables_of_the_page_mark_a_trial_with_the_default_configuration() -> None:
+    text = Parsed(render_page(full_study(starts={"trial 8": "default", "trial 10": "default"}))).text
+    assert text.count("trial 8 (default) ★") == 1, "among the trials"
+    assert text.count("trial 8 (default)") == 5, "among the test runs"
+    assert text.count("trial 10 (default)") == 2, "among the trials and the failures"
+    assert "trial 8" not in text

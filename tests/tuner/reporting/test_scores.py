@@ -53,6 +53,21 @@ def test_the_comparison_shows_baselines() -> None:
     assert drawn["data"][3]["x"] == [42.0]
 
 
+def test_figures_mark_a_trial_with_the_default_configuration() -> None:
+    summary = full_study(default_label="trial 8", starts={"trial 8": "default"})
+    drawn = figures.comparison_figure(summary, verdict(summary))
+    assert drawn is not None
+    assert drawn["layout"]["yaxis"]["ticktext"] == ["trial 8 (default)"]
+    assert drawn["data"][0]["hovertemplate"].startswith("trial 8 (default): ")
+    history, curves = figures.history_figure(summary), figures.curves_figure(summary)
+    assert history is not None
+    assert curves is not None
+    assert history["data"][-1]["customdata"][0].startswith("trial 8 (default): 80<br>")
+    assert curves["data"][-1]["name"] == "trial 8 (default), mean of 5 test seeds"
+    assert "trial 8 (default), seed 1" in curves["data"][0]["customdata"]
+    assert "trial 7, seed 1" in curves["data"][0]["customdata"]
+
+
 def test_the_mean_curve_is_over_seeds() -> None:
     tests = [run("trial 8", "test", 1.0, seed=seed, curve=((0.5, seed), (1.0, 10.0 * seed))) for seed in (1.0, 3.0)]
     drawn = figures.curves_figure(full_study(runs=(*full_study().stage("screen"), *tests)))

@@ -222,12 +222,23 @@ def test_the_default_itself_may_win() -> None:
     result = verdict(summary)
     assert result.finding is Finding.DEFAULT_AS_GOOD
     assert result.sentence.startswith("The winner is the default configuration: test IQM 495")
+    assert not any("noise" in one for one in result.details), "what it means where nothing is said of it"
 
 
 def test_without_a_default_nothing_is_claimed() -> None:
     result = verdict(study(*screened(1.0, 2.0, 3.0, 4.0), *compared(FIVE, [])))
     assert result.finding is Finding.NO_COMPARISON
     assert "so it is not known whether the winner is better" in result.sentence
+    assert not any("noise" in one for one in result.details)
+
+
+def test_the_best_of_the_configurations_tried_first_is_named() -> None:
+    summary = study(*screened(9.0, 5.0, 3.0, 10.0), *compared(FIVE, [1.0] * 5))
+    known = replace(summary, starts={"trial 1": "published", "trial 2": "other"})
+    said = "configurations that were tried first is trial 1: its screening score is 5, that of the winner 10."
+    assert f"The best of the {said}" in verdict(known).details
+    known = replace(summary, starts={"trial 0": "default", **known.starts})
+    assert f"The best of the other {said}" in verdict(known).details, "the default had 9"
 
 
 def test_before_the_test_stage_only_a_tuning_score_is_known() -> None:

@@ -8,6 +8,7 @@ from tuner.reporting.features import InReporting
 from tuner.reporting.markup import Html, tag
 from tuner.results.findings import Estimate, Verdict
 from tuner.results.records import StudySummary
+from tuner.results.run_labels import shown_label
 
 _WORDS = (
     "A model of all runs estimates the mean score of a configuration over all seeds. It uses the runs of this "
@@ -25,7 +26,7 @@ def _section(summary: StudySummary, found: Verdict) -> Iterator[Html]:
     rows = [
         tag(
             "tr",
-            text_cell(one.label),
+            text_cell(shown_label(summary, one.label)),
             number_cell(one.num_runs, str(one.num_runs)),
             number_cell(one.mean),
             text_cell(Estimate(one.mean, one.low, one.high, one.num_runs).around),

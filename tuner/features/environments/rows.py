@@ -100,11 +100,12 @@ def interval_note(summary: StudySummary) -> str:
 def _row(summary: StudySummary, name: str) -> InEnvironment:
     winner, default = (_returns(summary, name, label) for label in (summary.winner_label, summary.default_label))
     own = OWN_WINNERS.of(summary).get(name)
+    is_compared = winner and default and summary.winner_label != summary.default_label
     return InEnvironment(
         name,
         estimate([*default.values()]) if default else None,
         estimate([*winner.values()]) if winner else None,
-        difference_of(winner, default) if winner and default else None,
+        difference_of(winner, default) if is_compared else None,
         estimate(_values(own)) if own is not None and own.scores else None,
         own.study if own is not None else "",
     )

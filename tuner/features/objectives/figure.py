@@ -7,6 +7,7 @@ from tuner.features.objectives.facts import FRONT
 from tuner.features.objectives.front_verdict import FrontMember, front_members, objectives_of
 from tuner.reporting.figures.style import DEFAULT, FAINT, TRIAL, WINNER, axis, run_markers
 from tuner.results.records import SCREEN, StudySummary
+from tuner.results.run_labels import shown_label
 from tuner.trial.messages import JsonDict
 
 
@@ -21,7 +22,11 @@ def front_figure(summary: StudySummary) -> JsonDict | None:
     first, second = objectives_of(summary)[:2]
     marker = {"color": TRIAL, "size": 8}
     trials = run_markers(
-        [run for run, _ in points], [values[1] for _, values in points], [values[0] for _, values in points], marker
+        summary,
+        [run for run, _ in points],
+        [values[1] for _, values in points],
+        [values[0] for _, values in points],
+        marker,
     )
     members = front_members(summary)
     front = [member for member in members if member.label in FRONT.of(summary)]
@@ -40,19 +45,19 @@ def front_figure(summary: StudySummary) -> JsonDict | None:
     data = [{"name": "trials", **trials}]
     for name, group, color, mode in groups:
         if group:
-            data.append({"name": name, "mode": mode, "hovertemplate": says, **_members(group, color)})
+            data.append({"name": name, "mode": mode, "hovertemplate": says, **_members(summary, group, color)})
     axes = {"xaxis": axis(second.label), "yaxis": axis(first.label)}
     return {"data": data, "layout": {"height": 420, **axes}}
 
 
-def _members(members: Sequence[FrontMember], color: str) -> JsonDict:
+def _members(summary: StudySummary, members: Sequence[FrontMember], color: str) -> JsonDict:
     """Configurations by the middle of their first two objectives, in the order of the second, as a line needs them."""
     ordered = sorted(members, key=lambda member: member.values[1].iqm)
     return {
         "type": "scatter",
         "x": [member.values[1].iqm for member in ordered],
         "y": [member.values[0].iqm for member in ordered],
-        "text": [html.escape(member.label) for member in ordered],
+        "text": [html.escape(shown_label(summary, member.label)) for member in ordered],
         "textposition": "top center",
         "line": {"color": color, "width": 1, "dash": "dot"},
         "marker": {"color": color, "size": 12, "symbol": "diamond"},

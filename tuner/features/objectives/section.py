@@ -5,6 +5,7 @@ from tuner.features.objectives.front_verdict import front_members, objectives_of
 from tuner.reporting.elements import figure, number_cell, reason, section, table, text_cell
 from tuner.reporting.markup import Html, tag
 from tuner.results.records import StudySummary
+from tuner.results.run_labels import shown_label
 
 
 def front_section(summary: StudySummary) -> Html:
@@ -18,7 +19,7 @@ def front_section(summary: StudySummary) -> Html:
     rows = [
         tag(
             "tr",
-            text_cell(member.label),
+            text_cell(shown_label(summary, member.label)),
             *(number_cell(value.iqm, str(value).partition(" (")[0]) for value in member.values),
             number_cell(member.values[0].n, str(member.values[0].n)),
             text_cell("yes" if member.beaten else "no"),

@@ -27,9 +27,9 @@ def tree_figure(summary: StudySummary) -> JsonDict | None:
     data = [
         _joined("went on from", edges, FAINT, 1.0),
         _joined("the winner's line", [line], WINNER, 3.0),
-        _points("runs", [run for run in runs if not run.failed and run not in line], TRIAL, "circle"),
-        _points("failed", [run for run in runs if run.failed], FAILED, "x"),
-        _points("of the winner's line", line, WINNER, "circle"),
+        _points(summary, "runs", [run for run in runs if not run.failed and run not in line], TRIAL, "circle"),
+        _points(summary, "failed", [run for run in runs if run.failed], FAILED, "x"),
+        _points(summary, "of the winner's line", line, WINNER, "circle"),
     ]
     axes = {"xaxis": axis("generation", dtick=1), "yaxis": axis("member", dtick=1, autorange="reversed")}
     return {"data": [trace for trace in data if trace["x"]], "layout": {"height": 360, **axes}}
@@ -106,10 +106,11 @@ def _joined(name: str, lines: Iterable[Sequence[RunRecord]], color: str, width: 
     }
 
 
-def _points(name: str, runs: Sequence[RunRecord], color: str, symbol: str) -> JsonDict:
+def _points(summary: StudySummary, name: str, runs: Sequence[RunRecord], color: str, symbol: str) -> JsonDict:
     places = [_place(run) for run in runs]
     marker = {"color": color, "size": 9, "symbol": symbol}
-    return {"name": name, **run_markers(runs, [at for at, _ in places], [member for _, member in places], marker)}
+    x, y = [generation for generation, _ in places], [member for _, member in places]
+    return {"name": name, **run_markers(summary, runs, x, y, marker)}
 
 
 def _steps(lines: Iterable[Sequence[RunRecord]], path: str, num_generations: int) -> JsonDict:

@@ -84,7 +84,7 @@ def slice_figures(summary: StudySummary) -> list[JsonDict]:
         runs = [run for run in drawn if path in run.params]
         values = [run.params[path] for run in runs]
         scale = AxisScale.of(values, summary.scales.get(path))
-        points = _slice(runs, [coordinate(value, scale) for value in values], summary.winner_label)
+        points = _slice(summary, runs, [coordinate(value, scale) for value in values])
         layout = {
             "height": 230,
             "margin": {"l": 48, "r": 16, "t": 8, "b": 48},
@@ -96,15 +96,15 @@ def slice_figures(summary: StudySummary) -> list[JsonDict]:
     return figures
 
 
-def _slice(runs: Sequence[RunRecord], x: Sequence[Scalar], winner_label: str | None) -> JsonDict:
+def _slice(summary: StudySummary, runs: Sequence[RunRecord], x: Sequence[Scalar]) -> JsonDict:
     """Runs as points at their values of one parameter; the winner is a star."""
-    won = [run.label == winner_label for run in runs]
+    won = [run.label == summary.winner_label for run in runs]
     marker = {
         "color": [WINNER if is_winner else TRIAL for is_winner in won],
         "symbol": ["star" if is_winner else "circle" for is_winner in won],
         "size": [13 if is_winner else 7 for is_winner in won],
     }
-    return run_markers(runs, x, [run.score for run in runs], marker)
+    return run_markers(summary, runs, x, [run.score for run in runs], marker)
 
 
 def value_ticks(values: Sequence[Scalar], scale: AxisScale) -> JsonDict:

@@ -19,6 +19,7 @@ from tuner.reporting.figures.style import (
 )
 from tuner.results.findings import Estimate, Verdict, estimate
 from tuner.results.records import SCREEN, TEST, RunRecord, StudySummary
+from tuner.results.run_labels import shown_label
 from tuner.trial.messages import JsonDict, Outcome
 
 
@@ -39,7 +40,7 @@ class _Row:
 
 def comparison_figure(summary: StudySummary, judged: Verdict) -> JsonDict | None:
     """Test scores of the winner, of the default configuration and of baselines: every seed, IQM and interval."""
-    rows = [_Row(summary.default_label, judged.default, DEFAULT)]
+    rows = [_Row(shown_label(summary, summary.default_label), judged.default, DEFAULT)]
     for label in summary.baselines:
         scores = [run.score for run in summary.stage(TEST, label) if run.score is not None]
         rows.append(_Row(label, estimate(scores) if scores else None, TRIAL))
@@ -126,15 +127,22 @@ def history_figure(summary: StudySummary) -> JsonDict | None:
     drawn = thinned(runs, MOST_POINTS, kept=(*best, *winner))
     others = [run for run in drawn if run.complete and run not in winner]
     groups = [
-        _markers("complete", others, worst, {"color": TRIAL, "size": 8, "symbol": "circle"}),
+        _markers(summary, "complete", others, worst, {"color": TRIAL, "size": 8, "symbol": "circle"}),
         _markers(
+            summary,
             "pruned, at its last report",
             [run for run in drawn if _is_pruned(run)],
             worst,
             {"color": TRIAL, "size": 8, "symbol": "circle-open"},
         ),
-        _markers("failed", [run for run in drawn if run.failed], worst, {"color": FAILED, "size": 8, "symbol": "x"}),
-        _markers("the winner", winner, worst, {"color": WINNER, "size": 13, "symbol": "star"}),
+        _markers(
+            summary,
+            "failed",
+            [run for run in drawn if run.failed],
+            worst,
+            {"color": FAILED, "size": 8, "symbol": "x"},
+        ),
+        _markers(summary, "the winner", winner, worst, {"color": WINNER, "size": 13, "symbol": "star"}),
     ]
     layout = {"height": 380, "xaxis": axis("trial"), "yaxis": axis("score")}
     return {"data": [_best_so_far(best, complete), *(group for group in groups if group["x"])], "layout": layout}
@@ -166,10 +174,10 @@ def _best_so_far(best: Sequence[RunRecord], complete: Sequence[RunRecord]) -> Js
     }
 
 
-def _markers(name: str, runs: Sequence[RunRecord], worst: float, marker: JsonDict) -> JsonDict:
+def _markers(summary: StudySummary, name: str, runs: Sequence[RunRecord], worst: float, marker: JsonDict) -> JsonDict:
     """Runs as points; one without any value is put where the worst is."""
     heights = [worst if (height := _height(run)) is None else height for run in runs]
-    return {"name": name, **run_markers(runs, [run.number for run in runs], heights, marker)}
+    return {"name": name, **run_markers(summary, runs, [run.number for run in runs], heights, marker)}
 
 
 def _height(run: RunRecord) -> float | None:
@@ -181,7 +189,7 @@ def _height(run: RunRecord) -> float | None:
 def curves_figure(summary: StudySummary) -> JsonDict | None:
     """Learning curves: screening trials in the background, test runs of winner and default by seed and on average."""
     screen = thinned(_with_curves(summary.stage(SCREEN)), MOST_LINES)
-    data = [_lines("screening trials", screen, {"color": FAINT, "width": 1.0})] if screen else []
+    data = [_lines(summary, "screening trials", screen, {"color": FAINT, "width": 1.0})] if screen else []
     data += _test_curves(summary, summary.default_label, DEFAULT)
     if summary.winner_label not in (None, summary.default_label):
         data += _test_curves(summary, str(summary.winner_label), WINNER)
@@ -201,12 +209,13 @@ def _test_curves(summary: StudySummary, label: str, color: str) -> list[JsonDict
     runs = _with_curves(summary.stage(TEST, label))
     if not runs:
         return []
-    lines = _lines(f"{label}, test seeds", runs, {"color": color, "width": 0.9})
-    mean = _mean_line(f"{label}, mean of {len(runs)} test seeds", runs, color)
+    shown = shown_label(summary, label)
+    lines = _lines(summary, f"{shown}, test seeds", runs, {"color": color, "width": 0.9})
+    mean = _mean_line(f"{shown}, mean of {len(runs)} test seeds", runs, color)
     return [{**lines, "opacity": 0.4, "showlegend": False}, mean]
 
 
-def _lines(name: str, runs: Iterable[RunRecord], line: JsonDict) -> JsonDict:
+def _lines(summary: StudySummary, name: str, runs: Iterable[RunRecord], line: JsonDict) -> JsonDict:
     """Many curves as one trace, with gaps between them."""
     x: list[float | None] = []
     y: list[float | None] = []
@@ -214,7 +223,8 @@ def _lines(name: str, runs: Iterable[RunRecord], line: JsonDict) -> JsonDict:
     for run in runs:
         x += [*(step for step, _ in run.curve), None]
         y += [*(finite(value) for _, value in run.curve), None]
-        labels += [html.escape(f"{run.label}, seed {run.seed}")] * (len(run.curve) + 1)
+        label = html.escape(f"{shown_label(summary, run.label)}, seed {run.seed}")
+        labels += [label] * (len(run.curve) + 1)
     return {
         "type": "scatter",
         "mode": "lines",

@@ -57,7 +57,7 @@ def parallel_figure(summary: StudySummary) -> JsonDict | None:
         for path in paths
     }
     scores = AxisScale.of((run.score for run in ranked), LINEAR)
-    lines = [_parallel_lines(group, scales, scores) for group in _groups(summary, ended, ranked) if group.runs]
+    lines = [_parallel_lines(summary, group, scales, scores) for group in _groups(summary, ended, ranked) if group.runs]
     uprights = [*(lines_of(path, _NAME_CHARS) for path in paths), "score"]
     labels = _tick_labels([*scales.values(), scores])
     texts = [label["text"] for label in labels]
@@ -107,7 +107,9 @@ def _groups(summary: StudySummary, ended: Sequence[RunRecord], ranked: Sequence[
     ]
 
 
-def _parallel_lines(group: _Group, scales: Mapping[str, AxisScale], scores: AxisScale) -> JsonDict:
+def _parallel_lines(
+    summary: StudySummary, group: _Group, scales: Mapping[str, AxisScale], scores: AxisScale
+) -> JsonDict:
     """The lines of a group as one trace, with gaps between them."""
     x: list[float | None] = []
     y: list[float | None] = []
@@ -117,7 +119,7 @@ def _parallel_lines(group: _Group, scales: Mapping[str, AxisScale], scores: Axis
         places.append(scores.place(run.score) if run.complete else None)
         x += [*range(len(places)), None]
         y += [*places, None]
-        words += [hover_text(run)] * (len(places) + 1)
+        words += [hover_text(summary, run)] * (len(places) + 1)
     return {
         "type": "scatter",
         "mode": "lines+markers",

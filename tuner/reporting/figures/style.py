@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from tuner.results.number_format import describe_params, format_number
-from tuner.results.records import RunRecord
+from tuner.results.records import RunRecord, StudySummary
+from tuner.results.run_labels import shown_label
 from tuner.trial.messages import JsonDict
 
 WINNER: Final = "var(--winner)"
@@ -27,21 +28,24 @@ HOVER: Final = "%{customdata}<extra></extra>"
 """Shows a point's `customdata`, and not the name of its trace beside it."""
 
 
-def hover_text(run: RunRecord) -> str:
+def hover_text(summary: StudySummary, run: RunRecord) -> str:
     """Returns what a run's point says: label and score, what went wrong, its parameters; escaped."""
     value = "no score" if run.value is None else format_number(run.value)
-    parts = [f"{run.label}: {value}", run.reason[:120], describe_params(run.params, limit=12).replace(", ", "\n")]
+    said = f"{shown_label(summary, run.label)}: {value}"
+    parts = [said, run.reason[:120], describe_params(run.params, limit=12).replace(", ", "\n")]
     return "<br>".join(html.escape(part).replace("\n", "<br>") for part in parts if part)
 
 
-def run_markers(runs: Sequence[RunRecord], x: Sequence[object], y: Sequence[object], marker: JsonDict) -> JsonDict:
+def run_markers(
+    summary: StudySummary, runs: Sequence[RunRecord], x: Sequence[object], y: Sequence[object], marker: JsonDict
+) -> JsonDict:
     """Returns a trace with one point per run, which says what the run was."""
     return {
         "type": "scatter",
         "mode": "markers",
         "x": list(x),
         "y": list(y),
-        "customdata": [hover_text(run) for run in runs],
+        "customdata": [hover_text(summary, run) for run in runs],
         "marker": marker,
         "hovertemplate": HOVER,
     }

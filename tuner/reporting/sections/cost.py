@@ -12,6 +12,7 @@ from tuner.results.insights.failures import failure_kinds
 from tuner.results.insights.method import checklist
 from tuner.results.number_format import format_seconds, format_value
 from tuner.results.records import StudySummary
+from tuner.results.run_labels import shown_label
 from tuner.results.verdict import verdict
 
 
@@ -32,7 +33,7 @@ def failures_section(summary: StudySummary) -> Html:
         tag(
             "tr",
             text_cell(f"{run.stage}/{run.number}"),
-            text_cell(run.label),
+            text_cell(shown_label(summary, run.label)),
             tag("td", tag("span", str(run.outcome).replace("_", " "), class_="state failed")),
             tag("td", run.reason or "no reason given", class_="wrap"),
             tag("td", tag("code", run.place), class_="wrap"),
@@ -108,7 +109,12 @@ def _ended_by_themselves(summary: StudySummary) -> Html:
     if not runs:
         return Html("")
     rows = [
-        tag("tr", text_cell(f"{run.stage}/{run.number}"), text_cell(run.label), tag("td", run.reason, class_="wrap"))
+        tag(
+            "tr",
+            text_cell(f"{run.stage}/{run.number}"),
+            text_cell(shown_label(summary, run.label)),
+            tag("td", run.reason, class_="wrap"),
+        )
         for run in runs[:MOST_ROWS]
     ]
     words = "Runs that ended early by their own rule; their last value counts for the rest of the budget"

@@ -10,6 +10,7 @@ from tuner.results.features import Cells, RunColumn, ShownIn, chosen
 from tuner.results.findings import Finding, Verdict
 from tuner.results.number_format import describe_subject, format_seconds
 from tuner.results.records import SCREEN, TEST, RunRecord, Scalar, StudySummary
+from tuner.results.run_labels import shown_label
 
 _TONES = {
     Finding.BETTER: "good",
@@ -76,7 +77,13 @@ def comparison_section(summary: StudySummary, found: Verdict) -> Html:
     for run in summary.stage(TEST):
         scores = [number_cell(run.scores.get(name)) for name in names]
         rows.append(
-            tag("tr", text_cell(run.label), number_cell(run.seed, str(run.seed)), number_cell(run.score), *scores)
+            tag(
+                "tr",
+                text_cell(shown_label(summary, run.label)),
+                number_cell(run.seed, str(run.seed)),
+                number_cell(run.score),
+                *scores,
+            )
         )
     runs = tag("details", tag("summary", "All test runs"), table("test-runs", heads, rows))
     words = (
@@ -130,13 +137,14 @@ _HEADINGS = {Cells.TRIAL: "trial", Cells.DURATION: "time"}
 
 def _trial_row(summary: StudySummary, run: RunRecord, shown: Sequence[RunColumn]) -> Html:
     winner = run.label in chosen(summary).labels
-    cells = [_cell(one.cells, one.value(run), run, "★" if winner else "") for one in shown]
+    name = f"{shown_label(summary, run.label)} {'★' if winner else ''}".rstrip()
+    cells = [_cell(one.cells, one.value(run), run, name) for one in shown]
     return tag("tr", *cells, class_="winner" if winner else None)
 
 
-def _cell(cells: Cells, value: Scalar, run: RunRecord, mark: str) -> Html:
+def _cell(cells: Cells, value: Scalar, run: RunRecord, name: str) -> Html:
     if cells is Cells.TRIAL:
-        return number_cell(run.number, f"{run.label} {mark}".rstrip())
+        return number_cell(run.number, name)
     if cells is Cells.OUTCOME:
         state = str(value).replace("_", " ")
         return tag("td", tag("span", state, class_=f"state {'failed' if run.failed else state}"))

@@ -118,6 +118,13 @@ def test_what_is_no_better_than_random_actions_is_said_in_the_verdict(tmp_path: 
     assert scoring({winner: -0.1, "default": -0.2}).endswith(both)
 
 
+def test_a_winner_that_is_the_default_has_no_difference(tmp_path: Path) -> None:
+    summary = study(tmp_path, warm_start={"default": {**LOW.config, "agent": {"x": 0.5}}})
+    assert summary.winner_label is not None
+    rows = by_environment(replace(summary, default_label=summary.winner_label))
+    assert [(row.default, row.difference) for row in rows] == [(row.winner, None) for row in rows]
+
+
 LOWEST, HIGHEST = ScoreScale(0.0, 10.0), ScoreScale(-100.0, 100.0)
 
 
