@@ -87,7 +87,9 @@ def test_options_explains_every_setting_of_every_group() -> None:
     assert group_names() == groups
     choices = {group: choices_in(group) for group in groups}
     for group, found in choices.items():
-        assert [one.name for one in found] == sorted(path.stem for path in (ROOT / "conf" / group).glob("*.yaml"))
+        folder = ROOT / "conf" / group
+        names = sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.yaml"))
+        assert [one.name for one in found] == names
     settings = [one for group in groups - VALUES_OF_OTHERS for choice in choices[group] for one in choice.settings]
     assert len(settings) > 300
     explained = {one.key for one in settings if one.text} | set(comments_of([ROOT / "conf"], "", "base").texts)
