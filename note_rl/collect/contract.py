@@ -11,6 +11,7 @@ from gymnasium import spaces
 from note_rl.errors import AgentContractError, SettingsError, about_shapes
 from note_rl.errors.wording import choice
 from note_rl.learners.declarations import has_loss, is_recurrent, learns_from_sequences, updates_itself
+from note_rl.learners.recurrence import no_place
 from note_rl.learners.update_contract import check_own_update
 from note_rl.policy import Policy
 from note_rl.settings.switch_names import TRL
@@ -32,13 +33,19 @@ def check_made(agent: Any) -> None:
 
 
 def check_parts(agent: Any) -> None:
-    """Refuses an agent without one of its parts (AgentContractError names it)."""
+    """Refuses an agent without one of its parts (AgentContractError names it), or with a memory that it does not keep.
+
+    Such a network says `answers_by_state`.
+    """
     check_made(agent)
     for name, meaning in _PARTS.items():
         learns = has_loss(type(agent)) or updates_itself(type(agent))
         if not learns if name == "__call__" else getattr(agent, name, None) is None:
             raise AgentContractError(f"{type(agent).__name__} has no {name}, {meaning}")
     check_own_update(agent)
+    networks_with_memory = [one for one in vars(agent).values() if getattr(type(one), "answers_by_state", False)]
+    if networks_with_memory and not is_recurrent(agent):
+        raise no_place(type(agent).__name__)
 
 
 _BATCH = ("s", "a", "next_s", "r", "d")

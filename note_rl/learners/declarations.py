@@ -135,6 +135,15 @@ class Declared:
         del num_envs
         return {}
 
+    def state_read_by(self, method: str) -> Sequence[str]:
+        """Returns the names of the arrays of its state that a method reads: the method answers without the others, too.
+
+        Args:
+            method: action or value.
+        """
+        del method
+        return list(self.initial_state(1))
+
     def __init_subclass__(cls, **keywords: Any) -> None:
         """Refuses declarations that mean nothing (AgentContractError)."""
         super().__init_subclass__(**keywords)
@@ -158,6 +167,23 @@ def is_recurrent(agent: Any) -> bool:
             f"[1, 64]}}; got {type(state).__name__}"
         )
     return bool(state)
+
+
+def state_read_by(agent: Any, method: str) -> Sequence[str]:
+    """Returns what `Declared.state_read_by` says; all names where a subclass has written the method anew."""
+    if is_written_below(type(agent), method, "state_read_by"):
+        return list(agent.initial_state(1))
+    names: Sequence[str] = agent.state_read_by(method)
+    return names
+
+
+def is_written_below(kind: type, method: str, said_of_it: str) -> bool:
+    """Whether a class has a method of its own below the class whose other method says what the first one does."""
+    own, other = (
+        next((place for place, one in enumerate(kind.__mro__) if name in vars(one)), -1)
+        for name in (method, said_of_it)
+    )
+    return own < other
 
 
 def learns_from_sequences(agent: Any) -> bool:

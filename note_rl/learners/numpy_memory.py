@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from note_rl.learners.declarations import is_written_below
 from note_rl.learners.numpy_policy import Actor, DenseLayer, NumpyPolicy, agree
 from note_rl.learners.recurrence import AnswerFrom, State
 from note_rl.types import Array, FloatArray
@@ -89,7 +90,7 @@ class RecurrentActor:
     Args:
         agent: May have `acting_memory()`.
         framework_act: Asks the agent.
-        actor: Counts changes of the parameters.
+        actor: Counts changes of the parameters, and keeps examples of what was answered.
         reading: Makes of what reads the layers something that does so more quickly; None: NumPy may not be used.
     """
 
@@ -103,14 +104,31 @@ class RecurrentActor:
         self._framework_act = framework_act
         self._actor = actor
         self._read: Callable[[], ActingMemory | None] | None = None
-        if reading is not None and hasattr(agent, "acting_memory") and not _acts_in_its_own_way(type(agent)):
+        if (
+            reading is not None
+            and hasattr(agent, "acting_memory")
+            and not is_written_below(type(agent), "action", "acting_memory")
+        ):
             self._read = reading(agent.acting_memory)
         self._layers: ActingMemory | None = None
         self._num_changes = -1
         self._due = 0  # changes after which the layers are compared with the framework next
 
     def __call__(self, obs: Array, before: State) -> tuple[FloatArray, Mapping[str, Array]]:
-        """Returns answers [E, ...] to observations [E, *obs] in these states, and the states behind them."""
+        """Returns answers [E, ...] to observations [E, *obs] in these states, and the states behind them.
+
+        Raises:
+            EnvironmentMismatchError: The agent's network takes observations of another shape.
+        """
+        if self._actor.has_answered(obs):
+            return self._answers(obs, before)
+        with self._actor.first_of_its_shape(obs, None, self._first_layers):
+            return self._answers(obs, before)
+
+    def _first_layers(self) -> Sequence[DenseLayer] | None:
+        return None if self._layers is None else next(iter(self._layers.cells.values())).encoder
+
+    def _answers(self, obs: Array, before: State) -> tuple[FloatArray, Mapping[str, Array]]:
         changes = self._actor.num_changes
         if self._read is not None and changes != self._num_changes:
             self._layers, self._num_changes = self._read(), changes
@@ -133,12 +151,3 @@ class RecurrentActor:
 
 def _supported(layers: ActingMemory) -> bool:
     return all(NumpyPolicy.supports(one) for one in (layers.head, *(cell.encoder for cell in layers.cells.values())))
-
-
-def _acts_in_its_own_way(kind: type) -> bool:
-    """Whether action() was written anew below the class whose memory is meant to be all that it does."""
-    action, memory = (
-        next((place for place, one in enumerate(kind.__mro__) if name in vars(one)), -1)
-        for name in ("action", "acting_memory")
-    )
-    return action < memory

@@ -179,10 +179,12 @@ class Actor:
         """
         if self._answered.get(index) == obs.shape[1:]:
             return self._answers(obs, index)
-        with self._explaining_sizes(obs, index):
-            answers = self._answers(obs, index)
-        self._answered[index], self.examples[index] = obs.shape[1:], obs[:1].copy()
-        return answers
+        with self.first_of_its_shape(obs, index, lambda: self._layers_now(index)):
+            return self._answers(obs, index)
+
+    def has_answered(self, obs: Array) -> bool:
+        """Whether the last observations that were answered had this shape."""
+        return self._answered.get(None) == obs.shape[1:]
 
     def _answers(self, obs: Array, index: int | None) -> FloatArray:
         if index not in self._mirrors:
@@ -205,16 +207,28 @@ class Actor:
             return None
         return self._reading(layers if index is None else partial(layers, index))
 
+    def _layers_now(self, index: int | None) -> Sequence[DenseLayer] | None:
+        read = self._layers(index) if self._mirrored else None
+        return read() if read is not None else None
+
     @contextmanager
-    def _explaining_sizes(self, obs: Array, index: int | None) -> Iterator[None]:
-        """Stands around the first answer to observations of this shape: says what networks say of shapes in words."""
+    def first_of_its_shape(self, obs: Array, index: int | None, read: ReadLayers) -> Iterator[None]:
+        """Stands around the first answer to observations of this shape: says what networks say of shapes in words.
+
+        Args:
+            obs: The observations, one of which becomes an example.
+            index: See `__call__`.
+            read: Gives the layers that see them, if they are known.
+
+        Raises:
+            EnvironmentMismatchError: See `__call__`.
+        """
         try:
             yield
         except (RuntimeError, ValueError) as error:
             if type(error) not in (RuntimeError, ValueError):  # a memory that is full, or a refusal in words already
                 raise
-            read = self._layers(index) if self._mirrored else None
-            layers = read() if read is not None else None
+            layers = read()
             if layers and np.prod(obs.shape[1:]) != len(layers[0][0]):
                 reason = f"its network takes {len(layers[0][0])} numbers"
             else:
@@ -225,6 +239,7 @@ class Actor:
                 f"{type(self._agent).__name__} cannot answer observations of the shape {list(obs.shape[1:])} "
                 f"({obs.dtype}): {reason}"
             ) from error
+        self._answered[index], self.examples[index] = obs.shape[1:], obs[:1].copy()
 
     def _acts_in_its_own_way(self) -> bool:
         """Whether action() was written anew below the class whose layers are meant to be all that it does."""

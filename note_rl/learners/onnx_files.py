@@ -1,10 +1,11 @@
 """ONNX models: written to files, and read again by ONNX Runtime."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from note_rl.learners.policy_function import ACTION, INPUT, SCORES, ExportedPolicy, RunExported
-from note_rl.types import Array, FloatArray
+from note_rl.learners.policy_function import ExportedPolicy, RunExported
+from note_rl.types import Array
 
 OPSET = 18
 """Version of the operators: read by ONNX Runtime 1.14 and later."""
@@ -20,8 +21,8 @@ def write_model(model: Any, policy: ExportedPolicy, path: Path) -> RunExported:
     path.write_bytes(model.SerializeToString())
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
-    def run(obs: Array) -> tuple[Array, FloatArray]:
-        action, scores = session.run([ACTION, SCORES], {INPUT: obs})
-        return action, scores
+    def run(inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        names = list(policy.outputs)
+        return dict(zip(names, session.run(names, dict(inputs)), strict=True))
 
     return run

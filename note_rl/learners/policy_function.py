@@ -1,4 +1,4 @@
-"""A policy without exploration as a function of observations alone, to be written down for use elsewhere."""
+"""A policy without exploration as a function of arrays, to be written down for use elsewhere."""
 
 import importlib.util
 from collections.abc import Callable, Mapping
@@ -21,11 +21,13 @@ from note_rl.policy import (
     SquashedGaussianPolicy,
     SquashedGSDEPolicy,
 )
-from note_rl.types import Array, FloatArray
+from note_rl.types import EPISODE_START, Array, FloatArray
 
 ExportFormat = Literal["onnx", "torch", "saved_model"]
 INPUT, ACTION, SCORES = "observation", "action", "scores"
 """Of an exported policy, by name."""
+Rows = tuple[tuple[int, ...], str]
+"""Shape of a row, and what NumPy calls its type."""
 
 _MOST_WORDS = 300
 _RELATIVE, _ABSOLUTE = 1e-4, 1e-5  # tolerance
@@ -103,6 +105,10 @@ def greedy_rule(policy: Policy, action_space: Any) -> GreedyRule:
 class ExportedPolicy:
     """Function of an exported policy: action and scores of observations [B, *obs], which are normalised first.
 
+    That of a recurrent agent (`Declared.initial_state`) also takes the state before these observations, each array in
+    rows of single precision [B, S], and `episode_start` [B], true where an episode begins and the state is not read. It
+    gives the state behind them, called `next_` and the name, which the next call takes.
+
     Attributes:
         obs_shape: Of one observation, frames that are shown together included.
         obs_dtype: As NumPy names it.
@@ -110,6 +116,7 @@ class ExportedPolicy:
         rule: From these answers to actions.
         normaliser: Of observations; one that has seen nothing leaves them as they are.
         about: What is worth knowing of it, in words, by name.
+        state: Of a recurrent agent, what its action() reads of its state: by name, how episodes begin, [...] each.
     """
 
     obs_shape: tuple[int, ...]
@@ -118,13 +125,48 @@ class ExportedPolicy:
     rule: GreedyRule
     normaliser: ObservationNormaliser
     about: Mapping[str, str] = field(default_factory=dict)
+    state: Mapping[str, Array] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> dict[str, Rows]:
+        """The arrays that it takes, by name and in order."""
+        rows: dict[str, Rows] = {INPUT: (self.obs_shape, self.obs_dtype)}
+        if self.state:
+            rows |= {name: ((first.size,), "float32") for name, first in self.state.items()}
+            rows[EPISODE_START] = ((), "bool")
+        return rows
+
+    @property
+    def outputs(self) -> dict[str, Rows]:
+        """The arrays that it gives, by name and in order."""
+        rows: dict[str, Rows] = {
+            ACTION: (self.rule.action_shape, "int64" if self.rule.chooses else "float32"),
+            SCORES: (self.scores_shape, "float32"),
+        }
+        return rows | {behind(name): ((first.size,), "float32") for name, first in self.state.items()}
+
+
+def behind(name: str) -> str:
+    """Returns how the array of a state is called that an exported policy gives."""
+    return f"next_{name}"
+
+
+def check_names(agent: Any, policy: ExportedPolicy) -> None:
+    """Refuses names in the state of an agent that its exported policy has already (AgentContractError)."""
+    names = [*policy.inputs, *policy.outputs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise AgentContractError(
+            f"{type(agent).__name__}.initial_state() has an array called {twice[0].removeprefix('next_')}, and an "
+            f"exported policy has {twice[0]} already: choose another name for it"
+        )
 
 
 class RunExported(Protocol):
     """An exported policy, read back."""
 
-    def __call__(self, obs: Array) -> tuple[Array, FloatArray]:
-        """Actions and scores of observations [B, *obs]."""
+    def __call__(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Returns outputs by name for inputs by name."""
 
 
 Exporter = Callable[[Any, ExportedPolicy, Path], RunExported]
@@ -168,21 +210,18 @@ def cannot_be_exported(agent: Any, file_format: str, error: Exception) -> AgentC
     )
 
 
-def check_same(exported: tuple[Array, FloatArray], expected: tuple[Array, FloatArray]) -> None:
+def check_same(exported: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
     """Refuses an exported policy that does not act as the agent does.
 
     Args:
-        exported: Its actions [B] or [B, ...], and scores [B, ...].
-        expected: Those of the agent.
+        exported: What it gives, by name.
+        expected: The same of the agent. Whole numbers are not compared: where scores are nearly alike, either may win.
 
     Raises:
         NoteRLError: They differ by more than single precision explains.
     """
-    (action, scores), (wanted, answers) = exported, expected
-    same = scores.shape == answers.shape and np.allclose(scores, answers, _RELATIVE, _ABSOLUTE)
-    if wanted.dtype.kind == "f":
-        same = same and action.shape == wanted.shape and np.allclose(action, wanted, _RELATIVE, _ABSOLUTE)
-    if not same:
+    pairs = [(exported[name], wanted) for name, wanted in expected.items() if wanted.dtype.kind == "f"]
+    if not all(found.shape == one.shape and np.allclose(found, one, _RELATIVE, _ABSOLUTE) for found, one in pairs):
         raise NoteRLError(
             "the exported policy does not answer as the agent does, so it was not kept; is there something random in "
             "action(), or something that depends on the whole batch?"

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from note_rl.errors import AgentContractError, SettingsError
-from note_rl.learners.declarations import is_recurrent
+from note_rl.errors.wording import choice
 from note_rl.types import Array, BoolArray, FloatArray
 
 State: TypeAlias = dict[str, Array]
@@ -79,7 +79,10 @@ def unpacked(rows: FloatArray, agent: Any) -> State:
     names = sorted(like)
     parts = np.split(rows, np.cumsum([like[name].size for name in names])[:-1], axis=1)
     shaped = zip(names, parts, strict=True)
-    return {name: part.reshape(len(rows), *like[name].shape[1:]).astype(like[name].dtype) for name, part in shaped}
+    return {
+        name: part.reshape(len(rows), *like[name].shape[1:]).astype(like[name].dtype, copy=False)
+        for name, part in shaped
+    }
 
 
 def check_given(agent: Any, num: int, state: object) -> None:
@@ -94,10 +97,12 @@ def check_given(agent: Any, num: int, state: object) -> None:
         )
 
 
-def refuse_recurrent(agent: Any, what: str) -> None:
-    """Refuses what takes an agent's answers to depend on observations alone (SettingsError)."""
-    if is_recurrent(agent):
-        raise SettingsError(f"{what}, and {type(agent).__name__} has a state (initial_state)")
+def no_place(agent: str) -> SettingsError:
+    """Makes the error about an agent that cannot have a memory."""
+    return SettingsError(
+        "{} has no place for the state of a network with a memory: choose another network, or {}",
+        *(agent, choice("an agent that learns from sequences of its rollouts, such as PPO or A2C")),
+    )
 
 
 def _checked(after: Mapping[str, Array], before: State, what: str) -> State:

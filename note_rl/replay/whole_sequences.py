@@ -11,8 +11,8 @@ from note_rl.replay.ring import gathered
 from note_rl.replay.rollout import Rollout
 from note_rl.types import EPISODE_START, STATE_BEFORE, Array, BoolArray, FloatArray, IntArray, Sample, Steps
 
-ValueFromState = Callable[[Array, FloatArray], tuple[FloatArray, FloatArray]]
-"""(observations [N, *obs], states before them [N, S]) -> values [N], states behind them [N, S]."""
+ValueFromState = Callable[[Array, Array, FloatArray], FloatArray]
+"""(observations and those after them, [N, *obs] each, states before the first [N, S]) -> values of both, [2, N]."""
 
 
 class SequencedRollout(Rollout):
@@ -38,10 +38,10 @@ class SequencedRollout(Rollout):
         a time limit has cut off is valued by an agent that remembers this episode.
         """
         value_from: ValueFromState = value
-        parts = []
-        for index in self._pieces():
-            values, after = value_from(self._seen("obs", index), self._states[index])
-            parts.append(np.stack([values, value_from(self._seen("next_obs", index), after)[0]]))
+        parts = [
+            value_from(self._seen("obs", index), self._seen("next_obs", index), self._states[index])
+            for index in self._pieces()
+        ]
         return np.concatenate(parts, axis=1)
 
     def epochs(self, num_epochs: int, batch_size: int, rng: np.random.Generator) -> IntArray:

@@ -18,7 +18,6 @@ from note_rl.environments.multi_agent import joint_environments
 from note_rl.errors import SettingsError
 from note_rl.learners.policy_function import ExportedPolicy, ExportFormat
 from note_rl.learners.priorities import PrioritizedReplay
-from note_rl.learners.recurrence import refuse_recurrent
 from note_rl.learners.reports import Reports
 from note_rl.policy import Policy, exploration
 from note_rl.settings.set_arguments import settings_from_set, with_defaults, with_former
@@ -194,6 +193,10 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
         [B, *action], without exploration and as `env.step` takes it, and `scores` [B, ...], what action() answers:
         values, probabilities, or numbers before they are brought into bounds. B may differ from call to call.
 
+        Of a recurrent agent it has further inputs: `episode_start` [B], as predict() takes it, and what action() reads
+        of the state, under the names of initial_state() and in rows of single precision [B, S]. The outputs `next_`
+        and the name are the state for the next call. Where `episode_start` is true the state is not read.
+
         What was written is read again and compared with the agent in some observations before it takes its place.
 
         Args:
@@ -215,7 +218,6 @@ class Agent(Trainable, Rebuildable, Counted, Adjustable, Pictured):
         check_calls(self, ("action",), self._multi_agent)
         if self._multi_agent:
             raise SettingsError("export() writes the policy of one agent, and several act in this environment")
-        refuse_recurrent(self, "export() writes a policy that answers by an observation alone")
         return export_policy(self, self._env_to_evaluate_in(), Path(path), format, about or {})
 
     def _env_to_evaluate_in(self) -> Any:

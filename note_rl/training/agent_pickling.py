@@ -204,12 +204,16 @@ def _try(agent: Any, whole: tuple[Any, ...]) -> None:
             made = made_again(*whole)
         except CheckpointError as error:
             raise _refusal(agent, f"its constructor makes another one of its arguments ({error})") from error
-        actor = agent.learner.actor
-        for index, obs in actor.examples.items():
-            answers = actor(obs, index)
-            known = np.array_equal(answers, actor(obs, index), equal_nan=True)  # else it answers as chance has it
-            if known and not np.allclose(made.learner.actor(obs, index), answers, 1e-4, 1e-5, equal_nan=True):
+        for index, obs in agent.learner.actor.examples.items():
+            answers = _answers(agent, obs, index)
+            known = np.array_equal(answers, _answers(agent, obs, index), equal_nan=True)  # else it answers by chance
+            if known and not np.allclose(_answers(made, obs, index), answers, 1e-4, 1e-5, equal_nan=True):
                 raise _refusal(agent, "what its constructor makes of its arguments answers otherwise")
+
+
+def _answers(agent: Any, obs: Any, index: int | None) -> Any:
+    """Of an agent, or of one of several; where it has a memory, as an episode begins."""
+    return agent.learner.act(obs) if index is None else agent.learner.act_one(obs, index)
 
 
 @contextmanager

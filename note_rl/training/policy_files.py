@@ -11,9 +11,22 @@ from note_rl.environments import Env, EnvLike, as_factory, as_the_space_has_it, 
 from note_rl.environments.frames import FrameStack
 from note_rl.environments.step_checks import Answers
 from note_rl.errors import NoteRLError, SettingsError
-from note_rl.learners.policy_function import ExportedPolicy, ExportFormat, check_format, check_same, greedy_rule
+from note_rl.learners.declarations import is_recurrent, state_read_by
+from note_rl.learners.policy_function import (
+    ACTION,
+    INPUT,
+    SCORES,
+    ExportedPolicy,
+    ExportFormat,
+    behind,
+    check_format,
+    check_names,
+    check_same,
+    greedy_rule,
+)
+from note_rl.learners.recurrence import RecurrentState, packed
 from note_rl.support.atomic_files import atomic_folder, atomic_target
-from note_rl.types import Array
+from note_rl.types import EPISODE_START, Array
 
 _NUM_COMPARED: Final = 16  # observations
 _FOLDER: Final = "saved_model"
@@ -41,24 +54,66 @@ def export_policy(
     finally:
         made.close()
     greedy: Greedy = agent.greedy_in(space)
-    starts = np.ones(len(obs), np.bool_)
-    shown = FrameStack(greedy.frame_stack).show(obs, starts)
-    action, scores = greedy(obs, starts), agent.learner.act(agent.obs_normaliser(shown))
+    rule = greedy_rule(greedy.policy, space)
+    kept = _kept(agent)
+    calls = _calls(agent, greedy, space, obs, kept)
+    shown, scores = calls[0][0][INPUT], calls[0][1][SCORES]
     policy = ExportedPolicy(
         obs_shape=shown.shape[1:],
         obs_dtype=shown.dtype.name,
         scores_shape=scores.shape[1:],
-        rule=greedy_rule(greedy.policy, space),
+        rule=rule,
         normaliser=agent.obs_normaliser,
-        about={"agent": type(agent).__name__, "framework": agent.framework, **about},
+        about={"agent": type(agent).__name__, "framework": agent.framework, **_about_state(kept), **about},
+        state=kept,
     )
+    check_names(agent, policy)
     try:
         with (atomic_folder if file_format == _FOLDER else atomic_target)(path) as aside:
             run = agent.learner.export(policy, aside, file_format)
-            check_same(run(shown), (as_the_space_has_it(action, space), scores))
+            for inputs, expected in calls:
+                check_same(run(inputs), expected)
     except OSError as error:
         raise NoteRLError(f"cannot write {path}: {error.strerror or error}") from error
     return policy
+
+
+def _kept(agent: Any) -> dict[str, Array]:
+    """The part of the state of a recurrent agent that action() reads: by name, how episodes begin, [...] each."""
+    if not is_recurrent(agent):
+        return {}
+    state = agent.initial_state(1)
+    return {name: np.array(state[name][0]) for name in state_read_by(agent, "action")}
+
+
+def _about_state(kept: Mapping[str, Array]) -> dict[str, str]:
+    """How the policy of a recurrent agent is called from step to step."""
+    if not kept:
+        return {}
+    before, after = ", ".join(kept), ", ".join(map(behind, kept))
+    return {"state": f"{before} of a call is {after} of the last one; any numbers where episode_start is true"}
+
+
+def _calls(
+    agent: Any, greedy: Greedy, space: Any, obs: Array, kept: Mapping[str, Array]
+) -> list[tuple[dict[str, Array], dict[str, Array]]]:
+    """Inputs of an exported policy, and the outputs that the agent gives; where it has a state, of two calls in a row.
+
+    All episodes begin with the first call, every other one anew with the second.
+    """
+    frames, state = FrameStack(greedy.frame_stack), RecurrentState()
+    calls: list[tuple[dict[str, Array], dict[str, Array]]] = []
+    before = {name: np.ones((len(obs), first.size), np.float32) for name, first in kept.items()}
+    for every in (1, 2) if kept else (1,):
+        starts = np.arange(len(obs)) % every == 0
+        shown = frames.show(obs, starts)
+        action, scores = greedy(obs, starts), agent.learner.act(agent.obs_normaliser(shown), state, starts)
+        after = {name: packed({name: state.arrays[name]}) for name in kept} if state.arrays is not None else {}
+        inputs = {INPUT: shown, **before, **({EPISODE_START: starts} if kept else {})}
+        expected = {ACTION: as_the_space_has_it(action, space), SCORES: scores}
+        calls.append((inputs, expected | {behind(name): rows for name, rows in after.items()}))
+        before = after
+    return calls
 
 
 def _some_observations(env: Env) -> Array:

@@ -65,12 +65,8 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
 
 
 def _shapes(policy: ExportedPolicy) -> str:
-    rule = policy.rule
-    action = "int64" if rule.chooses else "float32"
-    sizes = {
-        f"observation {policy.obs_dtype}": policy.obs_shape,
-        f"action {action}": rule.action_shape,
-        "scores float32": policy.scores_shape,
-    }
-    given, *gives = (escape(f"{name} {['batch', *shape]}".replace("'", "")) for name, shape in sizes.items())
-    return f"{given} -> {', '.join(gives)}"
+    takes, gives = (
+        ", ".join(f"{name} {dtype} [{', '.join(map(str, ('batch', *shape)))}]" for name, (shape, dtype) in rows.items())
+        for rows in (policy.inputs, policy.outputs)
+    )
+    return escape(f"{takes} -> {gives}")

@@ -11,8 +11,9 @@ from note_rl.agents.shared.keras.distributions import Distribution
 from note_rl.agents.shared.keras.encoded import EncodedNetwork
 from note_rl.agents.shared.keras.layered import LayeredNetwork, have_one_trunk, policy_and_value, through_one_trunk
 from note_rl.agents.shared.keras.networks import MLP, mlp
-from note_rl.agents.shared.keras.numbers import numbers_of
-from note_rl.agents.shared.keras.recurrent import RecurrentNetwork, State, memories_of
+from note_rl.agents.shared.keras.numbers import means_of, numbers_of
+from note_rl.agents.shared.keras.recurrent import Memories, RecurrentNetwork, State, check_memories
+from note_rl.agents.shared.memories import observations_alone
 from note_rl.agents.shared.spaces import any_spaces, num_outputs
 from note_rl.learners.numpy_memory import ActingMemory
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
@@ -38,7 +39,7 @@ class ActorCritic(ActorCriticSettings, RL):
             self.log_std = None
             if self.numbers is not None:
                 self.log_std = tf.Variable(self.numbers.start(self.actor, num_outputs(spaces), self.initial_log_std))
-        self.memories = memories_of(self, self.actor, self.critic, given.critic_network)  # None: nothing is remembered
+        check_memories(self, self.actor, self.critic, given.critic_network)
         for net, output_gain in ((self.actor, 0.01), (self.critic, 1.0)):
             if isinstance(net, MLP | LayeredNetwork | EncodedNetwork | RecurrentNetwork):
                 net.start_orthogonal(output_gain)
@@ -55,9 +56,19 @@ class ActorCritic(ActorCriticSettings, RL):
         self.log_prob_old: tf.Tensor
         self.value_old: tf.Tensor
 
+    @property
+    def memories(self) -> Memories | None:
+        """Those of policy and value, which are attributes already; None: nothing is remembered."""
+        network = means_of(self.actor)
+        return Memories(network.memory, self.critic.memory) if isinstance(network, RecurrentNetwork) else None
+
     def initial_state(self, num_envs: int) -> dict[str, Array]:
         """Zeros, of networks with a memory; else nothing."""
         return {} if self.memories is None else self.memories.initial_state(num_envs)
+
+    def state_read_by(self, method: str) -> list[str]:
+        """The memory of the policy for action(), that of the value for value(), which may be one."""
+        return [] if self.memories is None else [self.memories.read_by(method)]
 
     def action(self, s: tf.Tensor, state: State | None = None) -> Any:
         """Probabilities [B, A], those of several choices in a row, or of numbers what `Numbers.answers` says.
@@ -67,8 +78,8 @@ class ActorCritic(ActorCriticSettings, RL):
         if self.memories is None:
             return self._answers(self.actor(s))
         assert state is not None
-        of_policy, _, after = self.memories.step(s, state)
-        return self._answers(self.actor.head(of_policy)), after
+        features, after = self.memories.step(s, state)
+        return self._answers(self.actor.head(features[self.memories.read_by("action")])), after
 
     def _answers(self, outputs: tf.Tensor) -> tf.Tensor:
         if self.numbers is None:
@@ -81,12 +92,12 @@ class ActorCritic(ActorCriticSettings, RL):
         if self.memories is None:
             return self.critic(s)[:, 0]
         assert state is not None
-        _, of_value, after = self.memories.step(s, state)
-        return self.critic.head(of_value)[:, 0], after
+        features, after = self.memories.step(s, state)
+        return self.critic.head(features[self.memories.read_by("value")])[:, 0], after
 
     def distribution(self, s: tf.Tensor, action_mask: tf.Tensor | None = None) -> Distribution:
         """pi(.|s), for each state of a batch; of the allowed actions, where a mask [B, A] is given."""
-        outputs: tf.Tensor = self.actor(s)
+        outputs = self._outputs(s, "distribution(s)")
         if self.numbers is None:
             assert self.choice is not None
             return self.choice.distribution(where_allowed(outputs, action_mask))
@@ -97,7 +108,14 @@ class ActorCritic(ActorCriticSettings, RL):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Log-probability of a in s [B], and the entropy of pi(.|s), [B] or the same number for all states."""
         mask = self.action_mask if action_mask is None else action_mask  # the first is there in a loss, not in update()
-        return self._log_prob_and_entropy(self.actor(s), a, mask)
+        return self._log_prob_and_entropy(self._outputs(s, "log_prob_and_entropy(s, a)"), a, mask)
+
+    def _outputs(self, s: tf.Tensor, called: str) -> tf.Tensor:
+        """The outputs of the actor for observations alone (AgentContractError: it has a memory)."""
+        if self.memories is not None:
+            raise observations_alone(f"{type(self).__name__}.{called}")
+        outputs: tf.Tensor = self.actor(s)
+        return outputs
 
     def log_prob_entropy_and_value(self, s: tf.Tensor, a: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Both, and V(s) [B]; a trunk of policy and value is passed through once.
@@ -134,10 +152,10 @@ class ActorCritic(ActorCriticSettings, RL):
 
     def acting_memory(self) -> ActingMemory | None:
         """The memories, and the layers behind that of the policy, if there are but dense ones around the cells."""
-        cells = None if self.memories is None else self.memories.acting_cells()
-        if cells is None or not isinstance(self.actor, RecurrentNetwork):
+        cells, network = None if self.memories is None else self.memories.acting_cells(), means_of(self.actor)
+        if cells is None or not isinstance(network, RecurrentNetwork):
             return None
-        layers = self._layers_of(self.actor.head)
+        layers = self._layers_of(network.head)
         return None if layers is None else ActingMemory(cells, layers)
 
     def _layers_of(self, network: Any) -> list[DenseLayer] | None:

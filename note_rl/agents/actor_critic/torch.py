@@ -6,13 +6,14 @@ from torch import Tensor, nn
 
 from note_rl.agents.actor_critic import ActorCriticSettings, check_has_numbers
 from note_rl.agents.declaration import Given
+from note_rl.agents.shared.memories import observations_alone
 from note_rl.agents.shared.spaces import any_spaces, num_outputs
 from note_rl.agents.shared.torch.choices import choice_of, where_allowed
 from note_rl.agents.shared.torch.distributions import Distribution
 from note_rl.agents.shared.torch.encoded import EncodedNetwork
 from note_rl.agents.shared.torch.layered import LayeredNetwork, have_one_trunk, policy_and_value, through_one_trunk
 from note_rl.agents.shared.torch.networks import MLP, mlp
-from note_rl.agents.shared.torch.numbers import numbers_of
+from note_rl.agents.shared.torch.numbers import means_of, numbers_of
 from note_rl.agents.shared.torch.recurrent import RecurrentNetwork, State, memories_of, outputs_behind
 from note_rl.learners.numpy_memory import ActingMemory
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
@@ -57,6 +58,10 @@ class ActorCritic(ActorCriticSettings, RL_pytorch):
         """Zeros, of networks with a memory; else nothing."""
         return {} if self.memories is None else self.memories.initial_state(num_envs)
 
+    def state_read_by(self, method: str) -> list[str]:
+        """The memory of the policy for action(), that of the value for value(), which may be one."""
+        return [] if self.memories is None else [self.memories.read_by(method)]
+
     def action(self, s: Tensor, state: State | None = None) -> Any:
         """Probabilities [B, A], those of several choices in a row, or of numbers what `Numbers.answers` says.
 
@@ -65,8 +70,8 @@ class ActorCritic(ActorCriticSettings, RL_pytorch):
         if self.memories is None:
             return self._answers(self.actor(s))
         assert state is not None
-        of_policy, _, after = self.memories.step(s, state)
-        return self._answers(outputs_behind(self.actor, of_policy)), after
+        features, after = self.memories.step(s, state)
+        return self._answers(outputs_behind(self.actor, features[self.memories.read_by("action")])), after
 
     def _answers(self, outputs: Tensor) -> Tensor:
         if self.numbers is None or self.log_std is None:
@@ -79,12 +84,12 @@ class ActorCritic(ActorCriticSettings, RL_pytorch):
         if self.memories is None:
             return self.critic(s).squeeze(1)
         assert state is not None
-        _, of_value, after = self.memories.step(s, state)
-        return outputs_behind(self.critic, of_value).squeeze(1), after
+        features, after = self.memories.step(s, state)
+        return outputs_behind(self.critic, features[self.memories.read_by("value")]).squeeze(1), after
 
     def distribution(self, s: Tensor, action_mask: Tensor | None = None) -> Distribution:
         """pi(.|s), for each state of a batch; of the allowed actions, where a mask [B, A] is given."""
-        outputs: Tensor = self.actor(s)
+        outputs = self._outputs(s, "distribution(s)")
         if self.numbers is None or self.log_std is None:
             assert self.choice is not None
             return self.choice.distribution(where_allowed(outputs, action_mask))
@@ -93,7 +98,14 @@ class ActorCritic(ActorCriticSettings, RL_pytorch):
     def log_prob_and_entropy(self, s: Tensor, a: Tensor, action_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Log-probability of a in s and the entropy of pi(.|s), [B] each."""
         mask = self.action_mask if action_mask is None else action_mask  # the first is there in a loss, not in update()
-        return self._log_prob_and_entropy(self.actor(s), a, mask)
+        return self._log_prob_and_entropy(self._outputs(s, "log_prob_and_entropy(s, a)"), a, mask)
+
+    def _outputs(self, s: Tensor, called: str) -> Tensor:
+        """The outputs of the actor for observations alone (AgentContractError: it has a memory)."""
+        if self.memories is not None:
+            raise observations_alone(f"{type(self).__name__}.{called}")
+        outputs: Tensor = self.actor(s)
+        return outputs
 
     def log_prob_entropy_and_value(self, s: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Both, and V(s), [B] each; a trunk of policy and value is passed through once.
@@ -128,10 +140,10 @@ class ActorCritic(ActorCriticSettings, RL_pytorch):
 
     def acting_memory(self) -> ActingMemory | None:
         """The memories, and the layers behind that of the policy, if there are but dense ones around the cells."""
-        cells = None if self.memories is None else self.memories.acting_cells()
-        if cells is None or not isinstance(self.actor, RecurrentNetwork):
+        cells, network = None if self.memories is None else self.memories.acting_cells(), means_of(self.actor)
+        if cells is None or not isinstance(network, RecurrentNetwork):
             return None
-        layers = self._layers_of(self.actor.head)
+        layers = self._layers_of(network.head)
         return None if layers is None else ActingMemory(cells, layers)
 
     def _layers_of(self, network: nn.Module) -> list[DenseLayer] | None:

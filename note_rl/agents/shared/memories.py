@@ -21,9 +21,9 @@ import numpy as np
 
 from note_rl.agents.shared.architecture import Architecture, NetworkPlan
 from note_rl.agents.shared.layer_kinds import ACTIVATION, Shape
-from note_rl.errors import SettingsError
-from note_rl.errors.wording import choice
+from note_rl.errors import AgentContractError, SettingsError
 from note_rl.learners.numpy_memory import ActingCell
+from note_rl.learners.recurrence import no_place
 from note_rl.support.setting_fields import check_fields, documented, setting
 from note_rl.support.value_kinds import Count, OneOf, flag, widths
 from note_rl.types import STATE_BEFORE, Array
@@ -141,16 +141,63 @@ class PolicyAndValue:
         known = {name: cell for name, cell in cells.items() if cell is not None}
         return known if len(known) == len(cells) else None
 
-    def step(self, s: Any, state: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-        """Features for policy and value, [B, units] each, and the state behind them."""
-        of_policy, policy_after = self.policy.step(s, state["policy"])
-        if self.is_one:
-            return of_policy, of_policy, {"policy": policy_after}
-        of_value, value_after = self.value.step(s, state["value"])
-        return of_policy, of_value, {"policy": policy_after, "value": value_after}
+    def step(self, s: Any, state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Features [B, units] and the states behind them, of those memories whose states are given."""
+        stepped = {name: memory.step(s, state[name]) for name, memory in self._by_name().items() if name in state}
+        features, after = ({name: pair[part] for name, pair in stepped.items()} for part in (0, 1))
+        return features, after
+
+    def read_by(self, method: str) -> str:
+        """Returns the name of the memory by which action or value answers."""
+        return "value" if method == "value" and not self.is_one else "policy"
 
     def _by_name(self) -> dict[str, Any]:
         return {"policy": self.policy} if self.is_one else {"policy": self.policy, "value": self.value}
+
+
+class MemoryAndHead:
+    """A network with a memory, as far as both frameworks have it alike.
+
+    Attributes:
+        answers_by_state: Says to `note_rl.collect.contract` that observations alone are not enough.
+        plan: The layers.
+        memory: May be another network's, which draws its weights then.
+        head: Makes outputs of what the memory gives.
+    """
+
+    answers_by_state = True
+    plan: MemoryPlan
+    memory: Any
+    head: Any
+    _borrows: bool
+
+    def features(self, x: Any) -> Any:
+        """Refuses to, as they depend on a state (AgentContractError)."""
+        raise observations_alone("A network with a memory")
+
+    def last_hidden(self, features: Any) -> Any:
+        """The input of the output layer, [B, F], given the outputs of the memory."""
+        return self.head.last_hidden(self.head.features(features))
+
+    @property
+    def output_layer(self) -> Any:
+        """The last layer of the head."""
+        return self.head.output_layer
+
+    def value_network(self) -> Any:
+        """A network with one output for the value, with the memory of this one if that is shared."""
+        make: Any = type(self)
+        return make(self.plan.of_value(), self.memory if self.plan.settings.shared else None)
+
+    def start_orthogonal(self, output_gain: float) -> None:
+        """Draws weights anew; those of a memory that is another network's stay as they are.
+
+        Args:
+            output_gain: Of the last layer.
+        """
+        if not self._borrows:
+            self.memory.start_orthogonal()
+        self.head.start_orthogonal(output_gain)
 
 
 def check_has_place(agent: Any, critic_network: Any) -> None:
@@ -171,9 +218,10 @@ def check_has_place(agent: Any, critic_network: Any) -> None:
         )
 
 
-def no_place(agent: str) -> SettingsError:
-    """Makes the error about an agent that cannot have a memory."""
-    return SettingsError(
-        "{} has no place for the state of a network with a memory: choose another network, or {}",
-        *(agent, choice("an agent that learns from sequences of its rollouts, such as PPO or A2C")),
+def observations_alone(what: str) -> AgentContractError:
+    """Makes the error about what was called without the state that it answers by, too."""
+    return AgentContractError(
+        f"{what} was called with observations alone, and with a memory the answer depends on the state, too: a loss "
+        "calls log_prob_entropy_and_value(s, a), which reads state_before and episode_start; what acts calls "
+        "action(s, state)"
     )

@@ -148,7 +148,10 @@ class KerasLearner:
         return self._call("action", [obs], *([] if index is None else [index]))
 
     def _framework_act_from(self, obs: Array, before: State) -> tuple[FloatArray, State]:
-        return self._evaluate_from("action", obs, before)
+        try:
+            return self._evaluate_from("action", obs, before)
+        except tf.errors.InvalidArgumentError as error:
+            raise ValueError(str(error)) from error  # as tracing says it
 
     def _evaluate_from(self, method: str, obs: Array, before: State) -> tuple[FloatArray, State]:
         tensors = {name: tf.convert_to_tensor(values) for name, values in before.items()}

@@ -15,7 +15,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 from note_rl.learners.keras.tensorflow_internals import frozen
 from note_rl.learners.onnx_files import OPSET
-from note_rl.learners.policy_function import ACTION, INPUT, SCORES
 from note_rl.types import Array
 
 _IR_VERSION = 9  # of the file, that which came with the operators
@@ -26,26 +25,32 @@ class UnknownOperationError(ValueError):
     """An operation that is not known here."""
 
 
-def model_of(function: Any) -> Any:
-    """Returns the model of a concrete function with one input and the outputs action and scores.
+def model_of(function: Any, inputs: Sequence[str], outputs: Sequence[str]) -> Any:
+    """Returns the model of a concrete function.
+
+    Args:
+        function: Takes and gives batches.
+        inputs: The names that its inputs have in the model, in order.
+        outputs: The same of its outputs.
 
     Raises:
         UnknownOperationError: Names an operation, or a setting of one, that is not known here.
     """
     constant = frozen(function)
-    (given,) = (tensor for tensor in constant.inputs if tensor.dtype != tf.resource)
+    given = [tensor for tensor in constant.inputs if tensor.dtype != tf.resource]
     writer = _GraphWriter()
-    writer.names[given.name] = INPUT
+    writer.names = {tensor.name: name for tensor, name in zip(given, inputs, strict=True)}
     for operation in constant.graph.get_operations():
         if operation.type not in ("Placeholder", "NoOp"):
             writer.add(operation)
-    for name, tensor in zip((ACTION, SCORES), constant.outputs, strict=True):
+    for name, tensor in zip(outputs, constant.outputs, strict=True):
         writer.node("Identity", [writer.name_of(tensor)], name)
     infos = [
         helper.make_tensor_value_info(name, _type_of(tensor.dtype), ["batch", *tensor.shape.as_list()[1:]])
-        for name, tensor in zip((INPUT, ACTION, SCORES), (given, *constant.outputs), strict=True)
+        for name, tensor in zip((*inputs, *outputs), (*given, *constant.outputs), strict=True)
     ]
-    graph = helper.make_graph(writer.nodes, "policy", infos[:1], infos[1:], writer.initializers)
+    num = len(inputs)
+    graph = helper.make_graph(writer.nodes, "policy", infos[:num], infos[num:], writer.initializers)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=_IR_VERSION)
 
 

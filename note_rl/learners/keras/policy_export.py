@@ -1,7 +1,7 @@
 """Policies of Keras agents as ONNX models, and as SavedModels of TensorFlow."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +9,16 @@ import tensorflow as tf
 
 from note_rl.learners.policy_function import (
     ACTION,
-    INPUT,
     SCORES,
     ExportedPolicy,
     Exporter,
     GreedyRule,
     RunExported,
+    behind,
     cannot_be_exported,
 )
-from note_rl.types import Array, FloatArray
+from note_rl.learners.recurrence import pair_of
+from note_rl.types import Array
 
 _SIGNATURE = "serving_default"
 
@@ -32,7 +33,8 @@ def _write_onnx(agent: Any, policy: ExportedPolicy, path: Path) -> RunExported:
     from note_rl.learners.onnx_files import write_model
 
     try:
-        return write_model(model_of(_traced(agent, policy, "onnx").get_concrete_function()), policy, path)
+        traced = _traced(agent, policy, "onnx").get_concrete_function()
+        return write_model(model_of(traced, list(policy.inputs), sorted(policy.outputs)), policy, path)
     except UnknownOperationError as error:
         raise cannot_be_exported(agent, "onnx", error) from error
 
@@ -46,27 +48,46 @@ def _write_saved_model(agent: Any, policy: ExportedPolicy, path: Path) -> RunExp
     shutil.rmtree(path / "assets", ignore_errors=True)
     read = tf.saved_model.load(str(path)).signatures[_SIGNATURE]
 
-    def run(obs: Array) -> tuple[Array, FloatArray]:
-        answers = read(**{INPUT: tf.constant(obs)})
-        return answers[ACTION].numpy(), answers[SCORES].numpy()
+    def run(inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        given = read(**{name: tf.constant(values) for name, values in inputs.items()})
+        return {name: tensor.numpy() for name, tensor in given.items()}
 
     return run
 
 
 def _traced(agent: Any, policy: ExportedPolicy, file_format: str) -> Any:
-    """The function from observations to actions and scores."""
+    """The function from the inputs of a policy, in order, to its outputs by name."""
     choose, normalise = _choice(policy.rule), _normalisation(policy)
 
-    def act(observation: tf.Tensor) -> dict[str, tf.Tensor]:
-        scores = agent.action(normalise(observation))
-        return {ACTION: tf.identity(choose(scores), ACTION), SCORES: tf.identity(scores, SCORES)}
+    def act(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        observation, *rest = inputs
+        if policy.state:
+            *rows, starts = rest
+            state = {
+                name: _begun(first, before, starts)
+                for (name, first), before in zip(policy.state.items(), rows, strict=True)
+            }
+            scores, after = pair_of(agent.action(normalise(observation), state), agent)
+        else:
+            scores, after = agent.action(normalise(observation)), {}
+        given = {ACTION: choose(scores), SCORES: scores}
+        for name, first in policy.state.items():
+            given[behind(name)] = tf.reshape(tf.cast(after[name], tf.float32), (-1, first.size))
+        return {name: tf.identity(tensor, name) for name, tensor in given.items()}
 
-    traced = tf.function(act, input_signature=[tf.TensorSpec((None, *policy.obs_shape), policy.obs_dtype, INPUT)])
+    signature = [tf.TensorSpec((None, *shape), dtype, name) for name, (shape, dtype) in policy.inputs.items()]
+    traced = tf.function(act, input_signature=signature)
     try:
         traced.get_concrete_function()
     except (TypeError, ValueError, AttributeError, tf.errors.OpError) as error:
         raise cannot_be_exported(agent, file_format, error) from error
     return traced
+
+
+def _begun(first: Array, before: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
+    """An array of a state [B, ...] from rows [B, S], where an episode begins from the first one [...]."""
+    rows = tf.where(starts[:, None], tf.constant(first.reshape(1, -1), tf.float32), before)
+    return tf.cast(tf.reshape(rows, (-1, *first.shape)), first.dtype)
 
 
 def _normalisation(policy: ExportedPolicy) -> Callable[[tf.Tensor], tf.Tensor]:

@@ -3,8 +3,9 @@
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,9 @@ from torch import Tensor, nn
 
 from note_rl.errors import SettingsError
 from note_rl.learners.onnx_files import OPSET, write_model
-from note_rl.learners.policy_function import (
-    ACTION,
-    INPUT,
-    SCORES,
-    ExportedPolicy,
-    Exporter,
-    GreedyRule,
-    RunExported,
-    cannot_be_exported,
-)
-from note_rl.types import Array, FloatArray
+from note_rl.learners.policy_function import ExportedPolicy, Exporter, GreedyRule, RunExported, cannot_be_exported
+from note_rl.learners.recurrence import pair_of
+from note_rl.types import Array
 
 _ABOUT = "about.json"
 
@@ -41,8 +34,8 @@ def _write_onnx(agent: Any, policy: ExportedPolicy, path: Path) -> RunExported:
             (),
             dynamo=True,
             opset_version=OPSET,
-            input_names=[INPUT],
-            output_names=[ACTION, SCORES],
+            input_names=list(policy.inputs),
+            output_names=list(policy.outputs),
             verbose=False,
         )
     assert program is not None
@@ -55,9 +48,9 @@ def _write_program(agent: Any, policy: ExportedPolicy, path: Path) -> RunExporte
     with _quietly(), path.open("rb") as written:
         read = torch.export.load(written).module()
 
-    def run(obs: Array) -> tuple[Array, FloatArray]:
-        action, scores = read(torch.from_numpy(obs))
-        return action.detach().numpy(), scores.detach().numpy()
+    def run(inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        given = read(*(torch.from_numpy(inputs[name]) for name in policy.inputs))
+        return {name: tensor.detach().numpy() for name, tensor in zip(policy.outputs, given, strict=True)}
 
     return run
 
@@ -68,11 +61,11 @@ def _program(agent: Any, policy: ExportedPolicy, file_format: str) -> torch.expo
         raise SettingsError(
             f"the agent is on {device}: make one on the CPU, and restore_param() its weights to export it"
         )
-    example = torch.from_numpy(np.zeros((3, *policy.obs_shape), policy.obs_dtype))
-    batch = torch.export.Dim("batch")
+    example = tuple(torch.from_numpy(np.zeros((3, *shape), dtype)) for shape, dtype in policy.inputs.values())
+    dynamic = ({0: torch.export.Dim("batch")},) * len(example)
     try:
         with _quietly(), torch.no_grad():
-            return torch.export.export(_PolicyModule(agent, policy), (example,), dynamic_shapes=({0: batch},))
+            return torch.export.export(_PolicyModule(agent, policy), example, dynamic_shapes=(dynamic,))
     except Exception as error:  # torch refuses in many ways, none of them ours
         raise cannot_be_exported(agent, file_format, error) from error
 
@@ -104,14 +97,25 @@ class _PolicyModule(nn.Module):
 
     def __init__(self, agent: Any, policy: ExportedPolicy) -> None:
         super().__init__()
-        self._answer = agent.action
+        self._answer, self._pair = agent.action, partial(pair_of, agent=agent)
+        self._first = {name: torch.from_numpy(first.copy()) for name, first in policy.state.items()}
         self._choose = _Choice(policy.rule)
         self._normalise = _Normalisation(policy) if policy.normaliser.moments is not None else nn.Identity()
 
-    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions [B, ...] and answers [B, ...]."""
-        scores = self._answer(self._normalise(obs))
-        return self._choose(scores), scores
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Actions [B, ...] and answers [B, ...]; see `ExportedPolicy`."""
+        obs, *rest = inputs
+        if not self._first:
+            scores = self._answer(self._normalise(obs))
+            return self._choose(scores), scores
+        *rows, starts = rest
+        state = {}
+        for (name, first), before in zip(self._first.items(), rows, strict=True):
+            begun = torch.where(starts[:, None], first.float().reshape(1, -1), before)
+            state[name] = begun.reshape(-1, *first.shape).to(first.dtype)
+        scores, after = self._pair(self._answer(self._normalise(obs), state))
+        rows_after = (after[name].float().reshape(-1, first.numel()) for name, first in self._first.items())
+        return self._choose(scores), scores, *rows_after
 
 
 class _Normalisation(nn.Module):

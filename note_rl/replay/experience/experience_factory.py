@@ -10,8 +10,8 @@ from note_rl.environments.normalise import RewardNormaliser
 from note_rl.errors import SettingsError, say_once
 from note_rl.errors.wording import SettingName
 from note_rl.learners.base import Learner
-from note_rl.learners.declarations import learns_from_sequences
-from note_rl.learners.recurrence import packed, unpacked
+from note_rl.learners.declarations import learns_from_sequences, state_read_by
+from note_rl.learners.recurrence import unpacked
 from note_rl.replay.experience.base import AgentView, Experience
 from note_rl.replay.experience.replay_experience import ReplayExperience
 from note_rl.replay.experience.rollout_experience import RolloutExperience
@@ -59,11 +59,14 @@ def agent_view(
 
 
 def _value_from(agent: Any, learner: Learner) -> ValueFromState:
-    """Values of observations in states that stand in rows."""
+    """Values of observations in states that stand in rows, and of the next ones in the states behind the first."""
+    read = state_read_by(agent, "value")
 
-    def value_from(obs: Array, before: FloatArray) -> tuple[FloatArray, FloatArray]:
-        values, after = learner.value_from(obs, unpacked(before, agent))
-        return values, packed(after)
+    def value_from(obs: Array, next_obs: Array, before: FloatArray) -> FloatArray:
+        state = unpacked(before, agent)
+        values, after = learner.value_from(obs, {name: state[name] for name in read})
+        next_values, _ = learner.value_from(next_obs, dict(after))
+        return np.stack([values, next_values])
 
     return value_from
 

@@ -1,5 +1,6 @@
 """PPO and A2C with a memory: they learn from what they did, wherever they acted; and what does not go with it."""
 
+import re
 from functools import partial
 
 import gymnasium
@@ -219,10 +220,31 @@ def test_agents_without_a_place_for_states_refuse_the_network(framework):
         ):
             getattr(framework.agents, kind)(env="CartPole-v1", network=network(framework))
     dqn = framework.agents.DQN(env="CartPole-v1", network=network(framework))
-    with pytest.raises(SettingsError, match="this agent has no place for the state of a network with a memory"):
+    with pytest.raises(SettingsError, match="DQN has no place for the state of a network with a memory"):
         dqn.evaluate(1)
+    with pytest.raises(AgentContractError, match="A network with a memory was called with observations alone"):
+        dqn.predict(np.zeros(4, np.float32))
     with pytest.raises(SettingsError, match="gives the value a memory, too; leave critic_network out"):
         framework.agents.PPO(env="CartPole-v1", network=network(framework), critic_network=network(framework))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("called", "by"),
+    [
+        ("distribution(s)", lambda agent, s, a: agent.distribution(s)),
+        ("log_prob_and_entropy(s, a)", lambda agent, s, a: agent.log_prob_and_entropy(s, a)),
+    ],
+)
+def test_a_loss_that_leaves_the_state_out_is_shown_what_to_call(framework, called, by):
+    class Own(framework.agents.PPO):
+        def __call__(self, s, a, next_s, r, d):
+            return by(self, s, a)
+
+    agent = ready(Own(env=Counting, network=network(framework)))
+    expected = rf"Own\.{re.escape(called)} was called with observations alone.*log_prob_entropy_and_value\(s, a\)"
+    with pytest.raises(AgentContractError, match=expected):
+        train(framework, agent, 16)
 
 
 def test_settings_that_do_not_go_with_sequences_are_refused():
@@ -238,30 +260,6 @@ def test_settings_that_do_not_go_with_sequences_are_refused():
     plain = ready(framework.agents.PPO(env=Counting), sequence_length=4)
     with pytest.raises(SettingsError, match="sequence_length=4 is about agents with a memory, and this one has none"):
         train(framework, plain, 64)
-
-
-def test_a_memory_is_not_exported(tmp_path):
-    (framework,) = frameworks()[0].values
-    agent = ready(made(framework, Counting))
-    with pytest.raises(SettingsError, match="answers by an observation alone, and PPO has a state"):
-        agent.export(tmp_path / "a.onnx")
-
-
-def test_steps_along_sequences_are_recorded_and_replayed():
-    (framework,) = frameworks()[0].values
-    trained = []
-    for jit in (False, "auto"):
-        env = [partial(gymnasium.make, "CartPole-v1") for _ in range(4)]
-        agent = ready(made(framework, env), rollout_steps=4, num_epochs=2, num_envs=None)
-        train(framework, agent, 16 * 2_000, [stop_after(agent, 8)], jit_compile=jit)
-        trained.append(agent)
-    assert [agent.how_steps_are_taken().way for agent in trained] == ["eager", "replayed"]
-    for mine, other in zip(*map(framework.parameters, trained), strict=True):
-        np.testing.assert_allclose(mine, other, atol=1e-6)
-
-
-def stop_after(agent, phases):
-    return LambdaCallback(on_phase_end=lambda phase, logs: setattr(agent, "stop_training", phase >= phases))
 
 
 def test_replicas_and_measured_gradients_are_refused():

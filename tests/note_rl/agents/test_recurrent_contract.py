@@ -13,6 +13,7 @@ from note_rl.errors import AgentContractError, SettingsError
 from note_rl.policy import GreedyQPolicy
 from note_rl.training.callbacks import LambdaCallback
 from note_rl.training.checkpoint import read_checkpoint
+from tests.note_rl.exported_policies import exported
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.small_environments import Counting
 
@@ -205,8 +206,25 @@ def test_what_breaks_the_contract_is_refused_in_words(methods, message):
         agent.evaluate(1)
 
 
-def test_a_policy_with_a_state_is_not_exported(tmp_path):
+@pytest.mark.parametrize("framework", frameworks())
+def test_a_policy_is_exported_with_its_state_in_rows_of_single_precision(framework, tmp_path):
+    def action(self, s, state):
+        total = state["sum"] + s[:, :1]
+        return joined(framework, 5 - total, total * self.weight), {"sum": total, "steps": state["steps"] + 1}
+
+    agent = with_settings(summing(framework, Counting, action=action))
+    run = exported(agent, tmp_path)
+    obs, junk = np.array([[1.0, 7.0], [4.0, 7.0]], np.float32), np.full((2, 1), 9.0, np.float32)
+    given = run({"observation": obs, "sum": junk, "steps": junk, "episode_start": np.array([True, False])})
+    assert (given["next_sum"].tolist(), given["next_steps"].tolist()) == ([[3.0], [13.0]], [[1.0], [10.0]])
+    assert given["scores"].tolist() == [[2.0, 3.0], [-8.0, 13.0]]
+    assert {given[name].dtype.name for name in ("next_sum", "next_steps")} == {"float32"}
+
+
+def test_a_state_that_has_the_name_of_another_input_is_not_exported(tmp_path):
     (framework,) = frameworks()[0].values
-    agent = with_settings(summing(framework, Counting))
-    with pytest.raises(SettingsError, match=r"answers by an observation alone, and Summing has a state"):
+    named = {"initial_state": lambda self, num: {"scores": np.zeros((num, 1), np.float32)}}
+    agent = with_settings(summing(framework, Counting, **named, action=lambda self, s, state: (s, dict(state))))
+    with pytest.raises(AgentContractError, match="an array called scores, and an exported policy has scores already"):
         agent.export(tmp_path / "a.onnx")
+    assert not list(tmp_path.iterdir())

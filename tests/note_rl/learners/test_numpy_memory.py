@@ -1,15 +1,18 @@
 """Acting in NumPy where an agent remembers: only as long as NumPy gives what the framework does."""
 
 from functools import partial
-from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 
+from note_rl.errors import EnvironmentMismatchError
 from note_rl.learners.numpy_memory import ActingCell, ActingMemory, RecurrentActor
+from note_rl.learners.numpy_policy import Actor
+from note_rl.learners.recurrence import RecurrentState
 from note_rl.policy import SoftmaxPolicy
+from note_rl.settings import GSDE
 from note_rl.training.callbacks import LambdaCallback
 from tests.note_rl.frameworks import frameworks
 
@@ -43,7 +46,8 @@ class Remembers:
 
 
 def acting(agent, num_changes=0):
-    counter = SimpleNamespace(num_changes=num_changes)
+    counter = Actor(agent, lambda obs, index: None, mirrored=False)
+    counter.num_changes = num_changes
     return RecurrentActor(agent, agent.by_framework, counter, lambda read: read), counter
 
 
@@ -73,6 +77,46 @@ def test_what_differs_after_some_changes_is_found_at_the_next_comparison():
     act(OBS, BEFORE)
     agent.broken, counter.num_changes = True, 3
     np.testing.assert_array_equal(act(OBS, BEFORE)[0], agent.memory(OBS, BEFORE)[0] * 1000.0)
+
+
+def small_memory(framework, **settings):
+    return partial(framework.module("shared/recurrent").recurrent_network, units=3, hidden_sizes=(4,), **settings)
+
+
+BOTH = pytest.mark.parametrize("framework", frameworks())
+
+
+@BOTH
+@pytest.mark.parametrize("head_sizes", [(), (5,)])
+def test_state_dependent_exploration_goes_with_it(framework, head_sizes):
+    """The framework is called once, for the comparison."""
+    agent = framework.agents.PPO(
+        env="Pendulum-v1", network=small_memory(framework, head_sizes=head_sizes), gsde=GSDE(clip_mean=0.2)
+    )
+    called, action = [], agent.action
+    agent.action = lambda s, state: called.append(s) or action(s, state)
+    state, obs = RecurrentState(keeps_before=True), np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    for _ in range(3):
+        before = state.arrays
+        answers = agent.learner.act(obs, state)
+    assert len(called) == 1
+    assert answers.shape == (5, 1 + (head_sizes or (3,))[0])
+    np.testing.assert_allclose(answers, agent.learner._evaluate_from("action", obs, before)[0], rtol=1e-4, atol=1e-6)
+
+
+@BOTH
+@pytest.mark.parametrize("layers", [(), ({"norm": "layer"},)])
+def test_observations_of_a_wrong_size_are_refused_in_words(framework, layers):
+    """In NumPy, and in the framework where a layer is none of NumPy's."""
+    agent = framework.agents.A2C(env="CartPole-v1", network=small_memory(framework, layers=layers))
+    said = "" if layers else ": its network takes 4 numbers"
+    for _ in range(2):
+        with pytest.raises(
+            EnvironmentMismatchError, match=rf"A2C cannot answer observations of the shape \[5\].*{said}"
+        ):
+            agent.learner.act(np.zeros((2, 5), np.float32))
+    agent.learner.act(np.zeros((2, 4), np.float32))
+    assert agent.learner.actor.examples[None].shape == (1, 4)
 
 
 class Bytes(gymnasium.Env):

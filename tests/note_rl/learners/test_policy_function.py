@@ -289,5 +289,5 @@ def test_slices_are_written_as_tensorflow_means_them() -> None:
         return x[:, 0], x[..., -1], x[:, 1:, None, ::-1, 2], x[1, ..., None], x[:, -2:-1, 3:0:-2], x[..., None, :, 0]
 
     traced = tf.function(cut, input_signature=[tf.TensorSpec((None, 3, 4, 5), tf.float32)]).get_concrete_function()
-    found, _ = ReferenceEvaluator(model_of(traced)).run(None, {"observation": x})
+    found, _ = ReferenceEvaluator(model_of(traced, ["x"], ["parts", "all"])).run(None, {"x": x})
     np.testing.assert_array_equal(found, np.concatenate([part.ravel() for part in parts(x)]))

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import threading
+from functools import partial
 from pathlib import Path
 
 import cloudpickle
@@ -150,6 +151,29 @@ def test_what_has_no_pickle_is_refused_with_the_way_out(framework):
     for way in WAYS.values():
         with pytest.raises(SettingsError, match=r"DQN cannot be pickled or copied: its attribute open .*agent.save\("):
             way(agent)
+
+
+@BOTH
+def test_an_agent_with_a_memory_answers_alike(framework):
+    network = partial(framework.module("shared/recurrent").recurrent_network, units=3, hidden_sizes=(4,))
+    agent = framework.agents.PPO(env=Counting, network=network)
+    obs = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
+    answers = agent.learner.act(obs)
+    other = copy.deepcopy(agent)
+    np.testing.assert_array_equal(other.learner.act(obs), answers)
+    assert other.memories.policy is not agent.memories.policy
+    assert other.memories.policy is other.actor.memory
+
+
+def test_a_keras_agent_whose_copy_would_remember_otherwise_is_refused():
+    (framework,) = frameworks()[1].values
+    network = partial(framework.module("shared/recurrent").recurrent_network, units=3, hidden_sizes=(4,))
+    agent = framework.agents.PPO(env=Counting, network=network)
+    agent.actor.head.output_layer.kernel.assign(np.ones((3, 2), np.float32) * [1.0, -1.0])
+    agent.actor.memory.follow = lambda x, parts, recurrent: tuple(part + 1.0 for part in parts)
+    agent.learner.act(np.ones((1, 2), np.float32))
+    with pytest.raises(SettingsError, match=r"answers otherwise.*agent.save\(path\)"):
+        copy.deepcopy(agent)
 
 
 def keras_agent(arguments, make):

@@ -123,6 +123,7 @@ def test_every_file_is_of_a_known_kind() -> None:
     known = {*(f"{name}.yaml" for name in (*PRIMARY, "base")), *(f"{choice}.yaml" for choice in CHOICES)}
     known |= {path.relative_to(CONF).as_posix() for path in (CONF / "hydra").rglob("*.yaml")}
     known |= {f"{group}/{file_of(name, 'sbx')}.yaml" for name in SBX for group in ("agent", "space")}
+    known |= {f"space/{part}/{network}.yaml" for part in ("memory", "sequences") for network in ("gru", "lstm")}
     assert {path.relative_to(CONF).as_posix() for path in CONF.rglob("*.yaml")} == known
 
 

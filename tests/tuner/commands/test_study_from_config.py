@@ -1,10 +1,14 @@
 """From the configuration of `tuner tune` to a study, or a refusal before anything is written."""
 
 from itertools import zip_longest
+from typing import Any
 
+import numpy as np
+import optuna
 import pytest
 from omegaconf import OmegaConf
 
+from note_rl.settings import RolloutSettings
 from tests.tuner.command_line import SMALL_AGENTS, CommandLine
 from tests.tuner.commands.fake_studies import FAKE, SMALL_STUDY, STORAGE, tune
 from tuner.commands.preflight import preflight
@@ -249,6 +253,47 @@ def test_the_default_configuration_of_every_agent_lies_in_its_space(name: str) -
     definition = define(preflight("tune", [*agent, "warm_start=default"]))
     values = definition.space.values(definition.space.drawn(definition.config), definition.config)
     assert values == {path: OmegaConf.select(OmegaConf.create(definition.config), path) for path in values}
+
+
+@pytest.mark.parametrize("network", ["lstm", "gru"])
+@pytest.mark.parametrize("agent", ["ppo", "ppo_continuous", "a2c", "a2c_continuous"])
+def test_with_a_memory_its_parts_are_searched_and_all_sequences_are_whole(agent: str, network: str) -> None:
+    env = ["env=pendulum"] if agent.endswith("continuous") else []
+    definition = define(preflight("tune", [f"agent={agent}", *env, f"network={network}", "env.num_envs=6"]))
+    in_minibatches = agent.startswith("ppo")
+    assert {"network.cell", "network.units", "network.shared"} <= {*definition.space.paths}
+    assert ("buffer.sequence_length" in definition.space.paths) is in_minibatches
+    assert list(definition.warm_start) == ["default"]
+    rng, lengths = np.random.default_rng(0), set()
+    for _ in range(200):
+        drawn = definition.space.draw(lambda _, distribution: one_of(distribution, rng))
+        values = definition.space.values(drawn, definition.config)
+        buffer = RolloutSettings(
+            num_steps=values["buffer.num_steps"],
+            batch_size=values.get("buffer.batch_size", "rollout"),
+            sequence_length=values.get("buffer.sequence_length"),
+        )
+        lengths.add(buffer.steps_of_sequence(num_envs=6))
+    assert min(lengths) >= 4
+    assert {8, 16, 32, 64} <= lengths or not in_minibatches
+
+
+def one_of(distribution: Any, rng: np.random.Generator) -> Any:
+    if isinstance(distribution, optuna.distributions.CategoricalDistribution):
+        return distribution.choices[rng.integers(len(distribution.choices))]
+    low, high = distribution.low, distribution.high
+    if isinstance(distribution, optuna.distributions.IntDistribution):
+        return int(rng.integers(low, high + 1))
+    return float(rng.uniform(low, high))
+
+
+@pytest.mark.parametrize("typed", [["space=ppo"], ["space=ppo", "network=gru"], ["space=none", "network=lstm"]])
+def test_a_space_of_one_s_own_choice_stays_so(typed: list[str]) -> None:
+    """It may be named as well as taken from the agent; an empty one has nothing of a memory either."""
+    further = ["+space.agent.gamma={low: 0.9, high: 0.99}"] if "space=none" in typed else []
+    definition = define(preflight("tune", ["agent=ppo", *typed, *further]))
+    assert ("network.cell" in definition.space.paths) is ("network=gru" in typed)
+    assert (definition.space.paths == ("agent.gamma",)) is ("space=none" in typed)
 
 
 def test_a_study_goes_on_with_what_chose_its_winner_at_first(tuner: CommandLine) -> None:

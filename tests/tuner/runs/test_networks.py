@@ -160,7 +160,7 @@ def test_encoders_that_do_not_fit_are_refused(tuner: CommandLine, words: tuple[s
     assert message in tuner.refused("train", *SHORT, "network=dict", *words)
 
 
-def test_a_memory_reaches_the_agent_and_is_played_again(tuner: CommandLine) -> None:
+def test_a_memory_reaches_the_agent_and_is_played_and_exported(tuner: CommandLine) -> None:
     kept = config_of(
         tuner, *PPO, "network=gru", "network.units=3", "network.hidden_sizes=[5]", "network.head_sizes=[6]"
     )
@@ -168,6 +168,11 @@ def test_a_memory_reaches_the_agent_and_is_played_again(tuner: CommandLine) -> N
     assert sorted(widths(agent.actor)) == [(2, 6), (3, 9), (5, 4), (6, 3), (9, 5)]
     answer = tuner("play", "run", "num_episodes=1", "gif=null")
     assert answer.status == 0, answer.errors
+    answer = tuner("export", "run", "format=torch")
+    assert answer.output.splitlines()[-1] == (
+        "observation float32 [batch, 4], policy float32 [batch, 3], episode_start bool [batch] -> "
+        "action int64 [batch], scores float32 [batch, 2], next_policy float32 [batch, 3]"
+    )
 
 
 @pytest.mark.parametrize(

@@ -348,9 +348,11 @@ def _prior(parameter: Parameter, value: object, there: JsonDict) -> Scalar:
 
 def _paths_named(path: str, leaf: dict[str, object], key: str, config: JsonDict) -> tuple[str, ...]:
     """The settings that a leaf names under a key, which must be numbers."""
-    named = leaf.get(key, [])
+    named = leaf.get(key)
+    if named is None:
+        return ()
     paths = (named,) if isinstance(named, str) else tuple(named) if isinstance(named, list) else ()
-    if key in leaf and not (paths and all(isinstance(part, str) for part in paths)):
+    if not (paths and all(isinstance(part, str) for part in paths)):
         raise UserError(
             f"space.{path}.{key}={named} must be a config path or a list of them, for example buffer.train_freq"
         )

@@ -45,7 +45,12 @@ class Numbers(ABC):
 
     @abstractmethod
     def layers(self, network: Any, log_std: tf.Variable) -> list[DenseLayer] | None:
-        """Returns the layers of a network from `network()` for acting in NumPy, if it has dense ones alone."""
+        """Returns the layers of a network for acting in NumPy, if it has dense ones alone.
+
+        Args:
+            network: From `network()`, or a network of the means.
+            log_std: The log deviations.
+        """
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,7 @@ class ByState(Numbers):
 
     def layers(self, network: Any, log_std: tf.Variable) -> list[DenseLayer] | None:
         """See `Numbers`."""
-        layers = dense_layers_of(network.means)
+        layers = dense_layers_of(means_of(network))
         if layers is None:
             return None
         deviations = np.broadcast_to(self.deviations(log_std).numpy().T, (self.num_actions, log_std.shape[0]))
@@ -166,6 +171,11 @@ class WithFeatures(keras.Model):  # type: ignore[misc]  # Keras ships no types
         """Means and features [B, A + F] of these."""
         hidden = self.means.last_hidden(features)
         return tf.concat([self.means.output_layer(hidden), hidden], axis=-1)
+
+
+def means_of(network: Any) -> Any:
+    """Returns the network of the means within one from `Numbers.network`."""
+    return network.means if isinstance(network, WithFeatures) else network
 
 
 def numbers_of(num_actions: int, gsde: GSDE | None) -> Numbers:

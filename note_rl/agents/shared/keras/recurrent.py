@@ -8,9 +8,17 @@ import tensorflow as tf
 
 from note_rl.agents.shared.keras.layered import LayeredNetwork
 from note_rl.agents.shared.layer_kinds import Shape
-from note_rl.agents.shared.memories import MemoryPlan, MemorySettings, PolicyAndValue, check_has_place, no_place
+from note_rl.agents.shared.memories import (
+    MemoryAndHead,
+    MemoryPlan,
+    MemorySettings,
+    PolicyAndValue,
+    check_has_place,
+    observations_alone,
+)
 from note_rl.learners.keras.variables import as_array
 from note_rl.learners.numpy_memory import ActingCell
+from note_rl.learners.recurrence import no_place
 from note_rl.settings.field_arguments import taking
 
 State = Mapping[str, tf.Tensor]
@@ -111,7 +119,7 @@ def _gru(x: tf.Tensor, parts: Sequence[tf.Tensor], recurrent: tf.Tensor) -> tupl
     return (new + keep * (hidden - new),)
 
 
-class RecurrentNetwork(keras.Model):  # type: ignore[misc]
+class RecurrentNetwork(MemoryAndHead, keras.Model):  # type: ignore[misc]
     """A memory and a head.
 
     Args:
@@ -128,35 +136,8 @@ class RecurrentNetwork(keras.Model):  # type: ignore[misc]
         self.built = True
 
     def __call__(self, *inputs: Any, **named: Any) -> tf.Tensor:
-        """Refuses to answer to observations alone (SettingsError), in words to which Keras adds none."""
-        raise no_place("this agent")
-
-    def features(self, x: tf.Tensor) -> tf.Tensor:
-        """Refuses to, as they depend on a state."""
-        raise no_place("this agent")
-
-    def last_hidden(self, features: tf.Tensor) -> tf.Tensor:
-        """The input of the output layer, [B, F], given the outputs of the memory."""
-        return self.head.last_hidden(self.head.features(features))
-
-    @property
-    def output_layer(self) -> keras.layers.Dense:
-        """The last layer of the head."""
-        return self.head.output_layer
-
-    def value_network(self) -> "RecurrentNetwork":
-        """A network with one output for the value, with the memory of this one if that is shared."""
-        return RecurrentNetwork(self.plan.of_value(), self.memory if self.plan.settings.shared else None)
-
-    def start_orthogonal(self, output_gain: float) -> None:
-        """Draws weights anew; those of a memory that is another network's stay as they are.
-
-        Args:
-            output_gain: Of the last layer.
-        """
-        if not self._borrows:
-            self.memory.start_orthogonal()
-        self.head.start_orthogonal(output_gain)
+        """Refuses to answer to observations alone (AgentContractError), in words to which Keras adds none."""
+        raise observations_alone("A network with a memory")
 
 
 @taking(MemorySettings)
@@ -187,15 +168,9 @@ class Memories(PolicyAndValue):
         return of_policy, of_value
 
 
-def memories_of(agent: Any, policy: keras.Model, value: keras.Model, critic_network: Any) -> Memories | None:
-    """Returns the memories of networks that have such; None: they have none.
-
-    Raises:
-        SettingsError: The agent has no place for their states.
-    """
-    if not isinstance(policy, RecurrentNetwork):
-        if isinstance(value, RecurrentNetwork):
-            raise no_place("a value beside a policy without a memory")
-        return None
-    check_has_place(agent, critic_network)
-    return Memories(policy.memory, value.memory)
+def check_memories(agent: Any, policy: keras.Model, value: keras.Model, critic_network: Any) -> None:
+    """Refuses memories of networks for whose states the agent has no place (SettingsError)."""
+    if isinstance(policy, RecurrentNetwork):
+        check_has_place(agent, critic_network)
+    elif isinstance(value, RecurrentNetwork):
+        raise no_place("a value beside a policy without a memory")

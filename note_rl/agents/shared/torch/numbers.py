@@ -42,7 +42,12 @@ class Numbers(ABC):
 
     @abstractmethod
     def layers(self, network: nn.Module, log_std: Tensor) -> list[DenseLayer] | None:
-        """Returns the layers of a network from `network()` for acting in NumPy, if it has dense ones alone."""
+        """Returns the layers of a network for acting in NumPy, if it has dense ones alone.
+
+        Args:
+            network: From `network()`, or a network of the means.
+            log_std: The log deviations.
+        """
 
 
 @dataclass(frozen=True)
@@ -130,8 +135,7 @@ class ByState(Numbers):
 
     def layers(self, network: nn.Module, log_std: Tensor) -> list[DenseLayer] | None:
         """See `Numbers`."""
-        assert isinstance(network, WithFeatures)
-        layers = dense_layers_of(network.means)
+        layers = dense_layers_of(means_of(network))
         if layers is None:
             return None
         deviations = self.deviations(log_std.detach()).expand(-1, self.num_actions).T.cpu().numpy()
@@ -160,6 +164,11 @@ class WithFeatures(nn.Module):
         """Means and features [B, A + F] of these."""
         hidden = self.means.last_hidden(features)
         return torch.cat([self.means.output_layer(hidden), hidden], dim=-1)
+
+
+def means_of(network: nn.Module) -> nn.Module:
+    """Returns the network of the means within one from `Numbers.network`."""
+    return network.means if isinstance(network, WithFeatures) else network
 
 
 def numbers_of(num_actions: int, gsde: GSDE | None) -> Numbers:

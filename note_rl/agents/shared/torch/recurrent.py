@@ -7,9 +7,17 @@ import torch
 from torch import Tensor, nn
 
 from note_rl.agents.shared.layer_kinds import Shape
-from note_rl.agents.shared.memories import MemoryPlan, MemorySettings, PolicyAndValue, check_has_place, no_place
+from note_rl.agents.shared.memories import (
+    MemoryAndHead,
+    MemoryPlan,
+    MemorySettings,
+    PolicyAndValue,
+    check_has_place,
+    observations_alone,
+)
 from note_rl.agents.shared.torch.layered import LayeredNetwork
 from note_rl.learners.numpy_memory import ActingCell
+from note_rl.learners.recurrence import no_place
 from note_rl.settings.field_arguments import taking
 
 State = Mapping[str, Tensor]
@@ -99,7 +107,7 @@ def _gru(x: Tensor, parts: Sequence[Tensor], recurrent: Tensor) -> Sequence[Tens
     return (new + keep * (hidden - new),)
 
 
-class RecurrentNetwork(nn.Module):
+class RecurrentNetwork(MemoryAndHead, nn.Module):
     """A memory and a head.
 
     Args:
@@ -115,35 +123,8 @@ class RecurrentNetwork(nn.Module):
         self._borrows = memory is not None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Refuses to answer to observations alone (SettingsError)."""
-        raise no_place("this agent")
-
-    def features(self, x: Tensor) -> Tensor:
-        """Refuses to, as they depend on a state."""
-        raise no_place("this agent")
-
-    def last_hidden(self, features: Tensor) -> Tensor:
-        """The input of the output layer, [B, F], given the outputs of the memory."""
-        return self.head.last_hidden(self.head.features(features))
-
-    @property
-    def output_layer(self) -> nn.Linear:
-        """The last layer of the head."""
-        return self.head.output_layer
-
-    def value_network(self) -> "RecurrentNetwork":
-        """A network with one output for the value, with the memory of this one if that is shared."""
-        return RecurrentNetwork(self.plan.of_value(), self.memory if self.plan.settings.shared else None)
-
-    def start_orthogonal(self, output_gain: float) -> None:
-        """Draws weights anew; those of a memory that is another network's stay as they are.
-
-        Args:
-            output_gain: Of the last layer.
-        """
-        if not self._borrows:
-            self.memory.start_orthogonal()
-        self.head.start_orthogonal(output_gain)
+        """Refuses to answer to observations alone (AgentContractError)."""
+        raise observations_alone("A network with a memory")
 
 
 def outputs_behind(network: nn.Module, features: Tensor) -> Tensor:

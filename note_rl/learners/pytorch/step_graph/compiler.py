@@ -46,7 +46,7 @@ aten = torch.ops.aten
 # Fixed numbers, not measured ones: the same run has to give the same results, and compiled code rounds otherwise.
 _SAVED_PER_CALL_S, _SAVED_PER_ELEMENT_S = 8e-7, 9e-10
 _COMPILING_S, _COMPILING_PER_CALL_S = 7.0, 0.04
-_LONGEST_S = 100.0
+_LONGEST_S = 100.0  # 2,325 calls: as many as long sequences of a memory have; a step of SAC has 284
 _NUM_RUNS = 4  # that a program is thought to serve: what is tuned or compared is trained several times
 _UNPACKED, _UNPACKING_S = "unpacked-", 3600.0
 _LARGEST = 2**30  # bytes; one program takes about two megabytes
