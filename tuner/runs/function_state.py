@@ -22,6 +22,7 @@ from note_rl.support.formats import WRITTEN_BY, marked, why_unreadable
 from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
 from note_rl.types import Array
 from tuner.errors import UserError
+from tuner.results.metric import STEP_TOLERANCE
 from tuner.support.plain_text import MAX_NAME, one_line
 from tuner.support.text_files import FULL, parse_json
 from tuner.trial.folder import METRICS_FILE, STATE_FOLDER
@@ -51,7 +52,9 @@ def report(trial: Reporter, step: float, value: float, metrics: Mapping[str, flo
         place, number = _scalar(step), _scalar(value)
         wrong = getattr(trial, "wrong", lambda *_: "")(place, number)
         refused = bool(wrong) or None in (place, number)  # by the report that follows
-        save(trial, state, None if refused else {"step": place, "value": number, "metrics": plainly})
+        budget = _total_steps(trial)
+        follows = {"step": place, "value": number, "metrics": plainly, "total_steps": budget}
+        save(trial, state, None if refused else follows)
     _report(trial, step, value, plainly)
 
 
@@ -96,8 +99,13 @@ REPORT_METRIC: Final = "report/value"
 
 def _place(trial: Reporter, step: float) -> int:
     """On the axis of trackers: environment steps of a run that has them."""
-    total_steps = int(getattr(trial, "total_steps", 0))
+    total_steps = _total_steps(trial)
     return round(step * total_steps) if 0.0 < step <= 1.0 and total_steps else round(step)
+
+
+def _total_steps(trial: Reporter) -> int:
+    """The budget of a run; 0: it has none."""
+    return int(getattr(trial, "total_steps", 0))
 
 
 def save(trial: Reporter, state: Any, pending: JsonDict | None = None) -> None:
@@ -140,7 +148,15 @@ def resume(trial: Reporter) -> Any:
     state, pending = found.read(), found.pending
     if pending is not None:  # also if it was reported: the answer may have reached no attempt
         step = float(pending["step"])
-        _report(trial, step, dict(trial.reported).get(step, float(pending["value"])), pending["metrics"])
+        before, after = pending.get("total_steps"), _total_steps(trial)
+        has_another_budget = bool(before and after and before != after)
+        if has_another_budget:
+            step = step * before / after
+        known = next((one for one in trial.reported if abs(one[0] - step) <= STEP_TOLERANCE), None)
+        if has_another_budget and known is not None:
+            _unlogged(trial).discard(known[0])  # its row of metrics names it by its place in the former budget
+        step, value = known or (step, float(pending["value"]))
+        _report(trial, step, value, pending["metrics"])
     return state
 
 
