@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from note_rl.errors import CheckpointError
 from note_rl.support.atomic_files import atomic_folder
 from note_rl.support.formats import WRITTEN_BY, marked, why_unreadable
 from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
@@ -197,6 +198,24 @@ class FunctionState:
                 return SavedState(path, head)
         return None
 
+    def read_newest(self) -> Any:
+        """What the last complete checkpoint holds; None: there is none.
+
+        A run in progress may replace it meanwhile: then the next one is read.
+
+        Raises:
+            UserError, note_rl.errors.CheckpointError: It is damaged, or of a newer version.
+        """
+        found = self.newest()
+        while found is not None:
+            try:
+                return found.read()
+            except (OSError, CheckpointError):
+                before, found = found, self.newest()
+                if found is None or found.path == before.path:
+                    raise
+        return None
+
     @contextmanager
     def writing(self, pending: JsonDict | None = None) -> Iterator[Path]:
         """An empty folder for the files of a checkpoint; behind the block they are the newest one.
@@ -279,11 +298,12 @@ class SavedState:
         head: Its head.
 
     Attributes:
+        path: Its folder.
         pending: The report that was to follow it.
     """
 
     def __init__(self, path: Path, head: JsonDict) -> None:
-        self._path = path
+        self.path = path
         self._kind = head["kind"]
         self.pending: JsonDict | None = head["pending"]
 
@@ -294,12 +314,12 @@ class SavedState:
             note_rl.errors.CheckpointError, UserError: It is damaged.
         """
         if self._kind == "folder":
-            return self._path / _FILES
-        arrays, head = read_checkpoint(self._path / ARRAYS_FILE)
+            return self.path / _FILES
+        arrays, head = read_checkpoint(self.path / ARRAYS_FILE)
         try:
             return _decoded(head["state"], arrays)
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise UserError(f"{self._path / ARRAYS_FILE} is damaged: {error!r}") from error
+            raise UserError(f"{self.path / ARRAYS_FILE} is damaged: {error!r}") from error
 
 
 def _head_of(path: Path) -> JsonDict | str:

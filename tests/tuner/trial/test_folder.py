@@ -254,3 +254,19 @@ def test_memory_of_a_group_is_that_of_all_its_members(sleeper):
     memory = system.memory_of_groups([sleeper.pid, os.getpgrp()])
     assert 0 < memory[sleeper.pid] < 20
     assert memory[os.getpgrp()] > 20
+
+
+def test_a_process_that_has_left_a_group_belongs_to_it_as_long_as_its_parents_live():
+    program = "import subprocess; subprocess.run(['sleep', '1000'], start_new_session=True)"
+    leader = subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
+    try:
+        while len(found := system.belonging_to([leader.pid])) < 2:
+            time.sleep(0.01)
+        (sleeper,) = found.keys() - {leader.pid}
+        assert set(found.values()) == {leader.pid}
+        assert os.getpgid(sleeper) == sleeper
+        assert system.memory_of_groups([leader.pid, sleeper])[sleeper] > 0, "of two groups it is in its own"
+    finally:
+        leader.kill()
+        leader.wait()
+        os.kill(sleeper, 9)
