@@ -149,8 +149,8 @@ def resume(trial: Reporter) -> Any:
     state, pending = found.read(), found.pending
     if pending is not None:  # also if it was reported: the answer may have reached no attempt
         step = float(pending["step"])
-        before, after = pending.get("total_steps"), _total_steps(trial)
-        has_another_budget = bool(before and after and before != after)
+        before, after = int(pending.get("total_steps", 0)), _total_steps(trial)
+        has_another_budget = 0 < before != after > 0
         if has_another_budget:
             step = step * before / after
         known = next((one for one in trial.reported if abs(one[0] - step) <= STEP_TOLERANCE), None)

@@ -110,7 +110,7 @@ def test_a_graphics_card_is_shared_and_never_taken_for_granted(monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(default_backend=lambda: next(backends)))
     assert import_sbx("sbx", "auto") == import_sbx("sbx", "cuda") == "sbx"
     assert os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
-    with pytest.raises(UserError, match="agent.device=cuda: JAX finds no graphics card here, only cpu"):
+    with pytest.raises(UserError, match=r"agent\.device=cuda: JAX finds no graphics card here, only cpu"):
         import_sbx("sbx", "cuda")
 
 
