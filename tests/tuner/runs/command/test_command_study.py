@@ -36,7 +36,7 @@ def test_a_program_is_tuned_and_pruned(tuner: CommandLine) -> None:
         f"agent.command='{sys.executable} train.py {{rate}} {{steps}}'",
         *("agent.read=jsonl", "agent.metric=ret", "agent.step=step", "+agent.rate=0.5"),
         *("+space.agent.rate={low: 0.0, high: 1.0}", "sampler=random", "pruner.n_startup_trials=3"),
-        *("study.num_trials=10", "study.pruning={min_trials: 3, rungs: [0.5]}"),
+        *("study.num_trials=10", "study.pruning={min_trials: 3, rungs: [0.5], min_rank_bound: -1}"),
         *("training.total_steps=800", "evaluation.num_points=4"),
     )
     screened = summary.stage("screen")
