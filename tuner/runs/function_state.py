@@ -199,7 +199,7 @@ class FunctionState:
         return None
 
     def read_newest(self) -> Any:
-        """What the last complete checkpoint holds; None: there is none.
+        """The content of the last complete checkpoint; None: there is none.
 
         A run in progress may replace it meanwhile: then the next one is read.
 

@@ -24,7 +24,7 @@ _WITHOUT = re.compile(rf"\b{_SCHEME}://[^\s:@]*@[^@]*$")
 _NO_PORT = re.compile(rf"(\b(?!https?:){_SCHEME}://[^\s:/@]+:)(?=[^\s/@]*[^\s/@\d])[^\s/@]+(?=/|\s|$)")  # no host
 _PARAMETER = re.compile(r"([?&;\s'\"({,]|^)([\w%]+)=('[^'\n]*'|\"[^\"\n]*\"|[^&;\s'\"})]*)")
 NAMES: Final = "password|passwd|passphrase|pwd|secret"
-"""What the name of a secret contains, for regular expressions."""
+"""Parts of the names of secrets, for regular expressions."""
 _SECRET = re.compile(rf"(?i)\w*({NAMES})|pass")
 
 

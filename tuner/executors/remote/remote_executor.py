@@ -252,7 +252,7 @@ class RemoteExecutor(ClosedAtExit):
         others = [
             f"{name} {version} instead of {self._versions[name]}"
             for name, version in info.versions.items()
-            if version != self._versions.get(name, version)  # what one of the two lacks is not used
+            if version != self._versions.get(name, version)  # what is on one of the two only is not used
         ]
         if others:
             raise UserError(

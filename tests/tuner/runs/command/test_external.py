@@ -483,6 +483,6 @@ sys.exit(1)
     assert line.startswith("the command ended at step 50 of 100 and gave no value after it was resumed: its last score")
 
 
-def test_a_signal_without_a_name_is_told_by_its_number() -> None:
+def test_a_signal_without_a_name_is_given_by_its_number() -> None:
     assert "the command was ended by signal 35; it printed nothing" in str(_failure(-35, ""))
     assert "the command was ended by SIGSEGV" in str(_failure(-11, ""))
