@@ -292,7 +292,12 @@ def _options(command: Command, parser: argparse.ArgumentParser, arguments: list[
 
 def _with_positional(command: Command, words: Sequence[str], config_dir: str | None) -> list[str]:
     """A bare word becomes the setting that the command takes it for."""
-    bare = [word for word in words if "=" not in word and not word.startswith("~")]
+
+    def is_bare(word: str) -> bool:  # of a command that takes one, a path may have = in it
+        is_path = command.positional is not None and os.path.lexists(word)
+        return is_path or ("=" not in word and not word.startswith("~"))
+
+    bare = [word for word in words if is_bare(word)]
     if command.positional is None:
         if bare and bare[0] in COMMANDS:
             raise UserError(f"{bare[0]} is a command of its own: tuner {bare[0]} ...")

@@ -123,6 +123,14 @@ def test_what_is_typed_as_an_option_is_a_setting(tuner: CommandLine, words: list
     assert expected in tuner.refused("tune", *words)
 
 
+def test_a_path_may_have_an_equals_sign_in_it(tuner: CommandLine) -> None:
+    (tuner.folder / "lr=0.3").mkdir()
+    (tuner.folder / "lr=0.1.zip").write_text("no archive")
+    assert "lr=0.3 is not the folder of a run" in tuner.refused("push", "lr=0.3")
+    assert "lr=0.1.zip is damaged, or no archive" in tuner.refused("pull", "lr=0.1.zip", "folder=x")
+    assert "lr" in tuner.refused("pull", "lr=0.2.zip")
+
+
 def test_cfg_job_prints_the_configuration_and_runs_nothing(tuner: CommandLine) -> None:
     answer = tuner("train", "--cfg", "job", "agent=ppo", "agent.gamma=0.5")
     assert answer.status == 0

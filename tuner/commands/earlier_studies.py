@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import Final, TypeGuard
 
 from tuner.config.paths import get_path
@@ -14,7 +13,7 @@ from tuner.results.number_format import join_words
 from tuner.results.protocol import DEFAULT_BASELINE
 from tuner.results.records import EARLIER_STUDY, SCREEN, Scalar, StudySummary
 from tuner.results.selection import choose_candidates
-from tuner.study import StudyStore, home_of, recorded_home, summarise
+from tuner.study import StudyStore, home_to_read, summarise
 from tuner.study.definition import StudyDefinition
 from tuner.study.storage.open_storage import check_url, has_studies
 from tuner.study.storage.store import DEFINITION
@@ -54,7 +53,7 @@ def starts_of(definition: StudyDefinition, url: str, name: str) -> dict[str, Jso
             if goes_on:
                 return {}  # they have been tried, and the earlier study was deleted since
             raise UserError(f"{typed}: there is no study {name}{did_you_mean(name, store.names())}")
-        summary = summarise(store, name, home_of(store, name, recorded_home(store, name) or Path("studies") / name))
+        summary = summarise(store, name, home_to_read(store, name))
     if summary.agent and summary.agent != definition.agent:  # nothing: that of another program
         raise UserError(f"{typed} searched {summary.agent}, and {definition.agent} is searched: leave it out")
     found = list(islice(_values_of_best(summary), NUM_STARTS))

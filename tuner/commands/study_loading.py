@@ -14,7 +14,7 @@ from tuner.runs.functions import function_name, is_function
 from tuner.runs.player import Player
 from tuner.runs.run_folders import CONFIG_FILE, has_run, read_config, read_run
 from tuner.runs.trained_agents import BEST, LAST, TrainedPolicy, folder_of, load_run
-from tuner.study import StudyStore, Winner, find_winner, home_of, recorded_home, summarise
+from tuner.study import StudyStore, Winner, find_winner, home_to_read, summarise
 from tuner.study.storage.open_storage import IN_MEMORY, file_of
 from tuner.support.names import one_of
 from tuner.trial.messages import JsonDict
@@ -41,7 +41,7 @@ def load(study: str | Path | StudyResult | None, storage: str | None, trust: tup
         if not names and study not in store.others():
             raise store.none_yet()
         name = names[0] if study is None else str(study) if folder is None else folder.resolve().name
-        home = folder or home_of(store, name, recorded_home(store, name) or Path("studies") / name)
+        home = folder or home_to_read(store, name)
         summary = summarise(store, name, home)
         return StudyResult(summary, home, _winners(store, summary), trust)
 

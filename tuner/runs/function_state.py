@@ -17,11 +17,13 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from note_rl.errors import CheckpointError
 from note_rl.support.atomic_files import atomic_folder
 from note_rl.support.formats import WRITTEN_BY, marked, why_unreadable
 from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
 from note_rl.types import Array
 from tuner.errors import UserError
+from tuner.results.metric import STEP_TOLERANCE
 from tuner.support.plain_text import MAX_NAME, one_line
 from tuner.support.text_files import FULL, parse_json
 from tuner.trial.folder import METRICS_FILE, STATE_FOLDER
@@ -51,7 +53,9 @@ def report(trial: Reporter, step: float, value: float, metrics: Mapping[str, flo
         place, number = _scalar(step), _scalar(value)
         wrong = getattr(trial, "wrong", lambda *_: "")(place, number)
         refused = bool(wrong) or None in (place, number)  # by the report that follows
-        save(trial, state, None if refused else {"step": place, "value": number, "metrics": plainly})
+        budget = _total_steps(trial)
+        follows = {"step": place, "value": number, "metrics": plainly, "total_steps": budget}
+        save(trial, state, None if refused else follows)
     _report(trial, step, value, plainly)
 
 
@@ -96,8 +100,13 @@ REPORT_METRIC: Final = "report/value"
 
 def _place(trial: Reporter, step: float) -> int:
     """On the axis of trackers: environment steps of a run that has them."""
-    total_steps = int(getattr(trial, "total_steps", 0))
+    total_steps = _total_steps(trial)
     return round(step * total_steps) if 0.0 < step <= 1.0 and total_steps else round(step)
+
+
+def _total_steps(trial: Reporter) -> int:
+    """The budget of a run; 0: it has none."""
+    return int(getattr(trial, "total_steps", 0))
 
 
 def save(trial: Reporter, state: Any, pending: JsonDict | None = None) -> None:
@@ -140,7 +149,15 @@ def resume(trial: Reporter) -> Any:
     state, pending = found.read(), found.pending
     if pending is not None:  # also if it was reported: the answer may have reached no attempt
         step = float(pending["step"])
-        _report(trial, step, dict(trial.reported).get(step, float(pending["value"])), pending["metrics"])
+        before, after = int(pending.get("total_steps", 0)), _total_steps(trial)
+        has_another_budget = 0 < before != after > 0
+        if has_another_budget:
+            step = step * before / after
+        known = next((one for one in trial.reported if abs(one[0] - step) <= STEP_TOLERANCE), None)
+        if has_another_budget and known is not None:
+            _unlogged(trial).discard(known[0])  # its row of metrics names it by its place in the former budget
+        step, value = known or (step, float(pending["value"]))
+        _report(trial, step, value, pending["metrics"])
     return state
 
 
@@ -179,6 +196,24 @@ class FunctionState:
                 if why is not None:
                     raise UserError(f"cannot read the checkpoint {path}: {why}")
                 return SavedState(path, head)
+        return None
+
+    def read_newest(self) -> Any:
+        """The content of the last complete checkpoint; None: there is none.
+
+        A run in progress may replace it meanwhile: then the next one is read.
+
+        Raises:
+            UserError, note_rl.errors.CheckpointError: It is damaged, or of a newer version.
+        """
+        found = self.newest()
+        while found is not None:
+            try:
+                return found.read()
+            except (OSError, CheckpointError):
+                before, found = found, self.newest()
+                if found is None or found.path == before.path:
+                    raise
         return None
 
     @contextmanager
@@ -263,11 +298,12 @@ class SavedState:
         head: Its head.
 
     Attributes:
+        path: Its folder.
         pending: The report that was to follow it.
     """
 
     def __init__(self, path: Path, head: JsonDict) -> None:
-        self._path = path
+        self.path = path
         self._kind = head["kind"]
         self.pending: JsonDict | None = head["pending"]
 
@@ -278,12 +314,12 @@ class SavedState:
             note_rl.errors.CheckpointError, UserError: It is damaged.
         """
         if self._kind == "folder":
-            return self._path / _FILES
-        arrays, head = read_checkpoint(self._path / ARRAYS_FILE)
+            return self.path / _FILES
+        arrays, head = read_checkpoint(self.path / ARRAYS_FILE)
         try:
             return _decoded(head["state"], arrays)
         except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise UserError(f"{self._path / ARRAYS_FILE} is damaged: {error!r}") from error
+            raise UserError(f"{self.path / ARRAYS_FILE} is damaged: {error!r}") from error
 
 
 def _head_of(path: Path) -> JsonDict | str:

@@ -20,6 +20,7 @@ from tuner.errors import UserError
 from tuner.results.metric import STEP_TOLERANCE, missing_points
 from tuner.runs.adaptation_log import DECISIONS_FILE
 from tuner.runs.config_checks import checked_run
+from tuner.runs.functions import function_name, is_function
 from tuner.runs.training import EARLY_STOPPING, TARGET_REWARD
 from tuner.support.names import did_you_mean
 from tuner.support.text_files import atomic_write, parse_json
@@ -222,6 +223,9 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
     for changed in changes_of(overrides):
         set_path(own, changed, get_path(composed, changed))
     done, total = steps_done(folder), own["training"]["total_steps"]
+    if is_function(own):
+        _follow(own, before)
+        _refuse_less_than_reported(folder, before["training"]["total_steps"], total)
     if done >= total and _is_complete(folder, own):
         typed = total != before["training"]["total_steps"]
         fewer = f", and training.total_steps={total} asks for no more" if typed else ""
@@ -232,6 +236,40 @@ def resumed_config(folder: Path, composed: Mapping[str, Any], overrides: Sequenc
     if own == before and done < total and _is_complete(folder, own):
         _refuse_if_it_would_end_again(folder, done)
     return own
+
+
+_FOLLOWING = {
+    "total_steps": "training.total_steps",
+    "steps": "training.total_steps",
+    "num_episodes": "evaluation.num_episodes",
+}
+"""Arguments of a function, by the setting that they are given: a change of that changes them."""
+
+
+def _follow(config: JsonDict, before: JsonDict) -> None:
+    """Changes the arguments of a function with the settings that it is given by them.
+
+    Raises:
+        UserError: It is not given what has changed, and would do what it did before.
+    """
+    for setting in dict.fromkeys(_FOLLOWING.values()):
+        new, old = get_path(config, setting), get_path(before, setting)
+        following = [name for name, whose in _FOLLOWING.items() if whose == setting]
+        given = [name for name in following if config["agent"].get(name) == old]
+        if new != old and not given:
+            missing = " or ".join(f"agent.{name}" for name in following)
+            raise UserError(
+                f"{setting}={new} would change nothing: {function_name(config)} was not given the {old} of this run as "
+                f"{missing}; leave it out, or start a new run"
+            )
+        config["agent"].update(dict.fromkeys(given, new))
+
+
+def _refuse_less_than_reported(folder: Path, before: int, total: int) -> None:
+    """Refuses a budget that ends before what a function has reported already."""
+    done = round(max(dict(read_reports(folder)), default=0.0) * before)
+    if total < min(done, before):
+        raise UserError(f"training.total_steps={total}: {folder} has reported {done:,} steps already; take more")
 
 
 def _refuse_if_it_would_end_again(folder: Path, done: int) -> None:
@@ -293,7 +331,9 @@ def continue_with(folder: Path, config: JsonDict) -> None:
     own = written_config(folder)
     before, after = (one["training"]["total_steps"] for one in (own, config))
     reports = read_reports(folder)
-    if _is_complete(folder, own):  # one that ended by itself has reported for the rest of its budget, too
+    if not is_function(own) and _is_complete(
+        folder, own
+    ):  # one that ended by itself has reported for the rest of its budget, too
         reports = [(step, value) for step, value in reports if step <= steps_done(folder) / before + STEP_TOLERANCE]
     if after != before or len(reports) < len(read_reports(folder)):
         times = read_times(folder)

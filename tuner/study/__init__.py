@@ -7,7 +7,7 @@ from tuner.study.definition import StudyDefinition
 from tuner.study.runner import StudyRunner
 from tuner.study.storage.store import StudyStore, quiet_optuna
 from tuner.study.study_errors import STOPPED, StudyError, StudyStopped, how_it_stopped
-from tuner.study.summary import Winner, find_winner, home_of, own_home, recorded_home, summarise
+from tuner.study.summary import Winner, find_winner, home_of, home_to_read, own_home, summarise
 from tuner.study.watching.notes import fill_dashboard, fill_in_missing
 from tuner.study.watching.study_listener import Listeners, StudyListener
 
@@ -25,9 +25,9 @@ __all__ = [
     "fill_in_missing",
     "find_winner",
     "home_of",
+    "home_to_read",
     "how_it_stopped",
     "own_home",
     "quiet_optuna",
-    "recorded_home",
     "summarise",
 ]

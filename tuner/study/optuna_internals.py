@@ -6,7 +6,9 @@ one test for each name, which says what breaks without it.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final
+from uuid import UUID
 
 import numpy as np
 import optuna
@@ -57,8 +59,15 @@ def artifacts_of(study: optuna.Study) -> dict[str, str]:
     `optuna.artifacts.get_all_artifact_meta` fails at one that somebody has removed in the dashboard, which leaves null.
     """
     attributes = study._storage.get_study_system_attrs(study._study_id)
-    found = [json.loads(text) for key, text in attributes.items() if key.startswith(ARTIFACTS_ATTR_PREFIX)]
-    return {str(one["filename"]): str(one["artifact_id"]) for one in found if isinstance(one, dict)}
+    found = {}
+    for key, text in attributes.items():
+        if key.startswith(ARTIFACTS_ATTR_PREFIX):
+            with suppress(
+                ValueError, KeyError, TypeError, AttributeError
+            ):  # of null, of half an object, of what was edited
+                one = json.loads(text)
+                found[str(one["filename"])] = str(UUID(one["artifact_id"]))  # it is a file's name: nothing but that
+    return found
 
 
 def suggest(trial: optuna.Trial) -> Callable[[str, BaseDistribution], Any]:

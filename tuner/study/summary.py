@@ -133,6 +133,11 @@ def recorded_home(store: StudyStore, name: str) -> Path | None:
     return Path(folder) if folder is not None and Path(folder).is_dir() else None
 
 
+def home_to_read(store: StudyStore, name: str) -> Path:
+    """The folder of a study to read from: the recorded one, else that of its name in the usual place."""
+    return home_of(store, name, recorded_home(store, name) or Path("studies") / name)
+
+
 def own_home(store: StudyStore, name: str, typed: Path) -> Path:
     """The folder to write to: the recorded one if that is known to be the study's, else the one that was typed."""
     mark = store.require(name).user_attrs.get(OWNER, {})

@@ -23,7 +23,9 @@ _BEFORE_WEB_HOST = re.compile(r"(https?://[^\s:/@]*:)([^\s/@]*)@")
 _WITHOUT = re.compile(rf"\b{_SCHEME}://[^\s:@]*@[^@]*$")
 _NO_PORT = re.compile(rf"(\b(?!https?:){_SCHEME}://[^\s:/@]+:)(?=[^\s/@]*[^\s/@\d])[^\s/@]+(?=/|\s|$)")  # no host
 _PARAMETER = re.compile(r"([?&;\s'\"({,]|^)([\w%]+)=('[^'\n]*'|\"[^\"\n]*\"|[^&;\s'\"})]*)")
-_SECRET = re.compile(r"(?i)\w*(password|passwd|passphrase|pwd|secret)|pass")
+NAMES: Final = "password|passwd|passphrase|pwd|secret"
+"""Parts of the names of secrets, for regular expressions."""
+_SECRET = re.compile(rf"(?i)\w*({NAMES})|pass")
 
 
 def hidden(text: str) -> str:

@@ -136,6 +136,8 @@ def _numbers(where: str, kind: str, given: JsonDict) -> str:
         step = Decimal(str(given.get("step", 1 if kind == "int" else 0)))
     except (TypeError, ValueError, ArithmeticError) as error:
         raise UserError(f"{where}={given} needs numbers: {error}") from error
+    if kind == "int" and step != int(step):
+        raise UserError(f"{where}.step={step} must be a whole number with type: int")
     whole = f"int(interval({low},{high}))" if kind == "int" else f"interval({low},{high})"
     is_stepped = step != (1 if kind == "int" else 0)
     if given.get("log"):
@@ -143,5 +145,6 @@ def _numbers(where: str, kind: str, given: JsonDict) -> str:
             raise UserError(f"{where} has both log and step={given['step']}, which Optuna does not draw: leave one out")
         return f"tag(log,{whole})"
     if is_stepped:
-        return f"range({low},{Decimal(str(high)) + step / 2},{step})"  # whose end is not part of it
+        end = high + 1 if kind == "int" else Decimal(str(high)) + step / 2  # which is not part of it
+        return f"range({low},{end},{step})"
     return whole

@@ -228,13 +228,17 @@ class ExecutorContract:
         executor.reclaim(_spec("complete"), tmp_path / "0")
 
     def test_limits_are_kept(self, tmp_path: Path) -> None:
-        """A trial without a sign of life is ended as hung. An executor without limits says so."""
-        limits = Limits(silence_s=1.0, grace_s=0.5)
+        """A trial is ended that gives no sign of life, and one whose children take too much memory.
+
+        An executor without limits says so.
+        """
+        limits = Limits(silence_s=1.0, grace_s=0.5, memory_mb=400)
         executor = self.make(1, limits)
         try:
             if executor.limits is not None:
                 assert executor.limits == limits
-                assert self.run(executor, _spec("hang"), tmp_path).outcome is Outcome.HUNG
+                assert self.run(executor, _spec("hang"), tmp_path / "0").outcome is Outcome.HUNG
+                assert self.run(executor, _spec("hoard", 1), tmp_path / "1").outcome is Outcome.OUT_OF_MEMORY
         finally:
             executor.close()
 
@@ -279,7 +283,7 @@ class ExecutorContract:
             for event in new:
                 if isinstance(event, TrialReported):
                     executor.answer(event.key, verdict)
-        assert executor.free_slots, f"no event for {self.patience_s:g} s"
+        self.until_free(executor, executor.parallel)
         return events
 
     def until(self, executor: Executor, kind: type[Event]) -> Event:

@@ -4,6 +4,8 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 
 from tuner.errors import UserError
@@ -61,6 +63,15 @@ def hang(context: TrialContext) -> None:
     """Gives no sign of life."""
     while True:
         time.sleep(0.05)
+
+
+def hoard(context: TrialContext) -> None:
+    """Starts a process in a session of its own that takes 600 MB, and waits for it."""
+    program = "import time; held = b'x' * 600_000_000; time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", program], start_new_session=True) as process:
+        while process.poll() is None:
+            context.alive(0.5)
+            time.sleep(0.05)
 
 
 def work_on(context: TrialContext) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import sys
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -61,16 +62,33 @@ def group_members(group: int) -> list[int]:
     return [pid for pid in _pids() if _group_of(pid) == group and start_time(pid) is not None]
 
 
+def belonging_to(groups: Iterable[int]) -> dict[int, int]:
+    """Returns the processes of each group and all that descends from them, also what has left it: PID to group.
+
+    A process whose parents have ended and which is in another group belongs to nobody: nothing tells whose it was.
+    """
+    wanted, children = set(groups), defaultdict[int, list[int]](list)
+    for pid, parent in parents().items():
+        children[parent].append(pid)
+    found = {pid: group for several in children.values() for pid in several if (group := _group_of(pid)) in wanted}
+    waiting = list(found)
+    while waiting:
+        pid = waiting.pop()
+        for child in children[pid]:
+            if child not in found:
+                found[child] = found[pid]
+                waiting.append(child)
+    return found
+
+
 def memory_of_groups(groups: Iterable[int]) -> dict[int, float]:
-    """Returns the resident memory of each process group, in MB (1e6 bytes)."""
+    """Returns the resident memory of each process group and of what descends from it, in MB (1e6 bytes)."""
     import psutil
 
     total = dict.fromkeys(groups, 0.0)
-    for pid in _pids():
-        group = _group_of(pid)
-        if group in total:
-            with contextlib.suppress(psutil.Error):
-                total[group] += psutil.Process(pid).memory_info().rss / 1e6
+    for pid, group in belonging_to(total).items():
+        with contextlib.suppress(psutil.Error):
+            total[group] += psutil.Process(pid).memory_info().rss / 1e6
     return total
 
 

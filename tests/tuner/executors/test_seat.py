@@ -1,6 +1,7 @@
 """The far end, without a cluster: an actor is an object, and its trial a real process."""
 
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from tuner.executors.base import Event, TrialEnded, TrialReported
 from tuner.executors.preload import Preload
 from tuner.executors.remote.exchange import Order, SeatSettings, TrialStart
 from tuner.executors.remote.folder_changes import Piece, apply_changes
-from tuner.executors.remote.seat import Seat
+from tuner.executors.remote.seat import Seat, versions
 from tuner.trial import Limits, Outcome, TrialSpec
 from tuner.trial import folder as files
 
@@ -74,6 +75,15 @@ def test_too_much_to_send_ends_the_trial_with_what_to_do(scratch: Path, seats: l
     assert isinstance(ended, TrialEnded)
     assert ended.result.deterministic
     assert "executor.files=shared" in ended.result.reason
+    assert "agent.save_replay=false" in ended.result.reason
+
+
+def test_versions_are_those_of_all_that_results_depend_on() -> None:
+    found, more = versions(None), versions(None, ("torch",))
+    assert found.keys() == {"python", "note-rl", "numpy", "gymnasium"}
+    assert more.keys() - found.keys() >= {"torch", "stable-baselines3", "sb3-contrib"}
+    assert more["stable-baselines3"] == metadata.version("stable-baselines3")
+    assert "not installed" not in more.values()
 
 
 def test_scratch_folders_of_the_dead_are_removed_and_those_of_the_living_are_not(

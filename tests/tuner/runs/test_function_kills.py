@@ -13,6 +13,7 @@ import pytest
 import tuner
 from tests.documents import FILES
 from tests.tuner.runs.reporters import Reporter
+from tuner.errors import UserError
 from tuner.executors.base import TrialEnded, TrialReported, TrialStarted
 from tuner.executors.local import LocalExecutor
 from tuner.runs.functions import run_function
@@ -121,3 +122,42 @@ def test_the_program_of_the_guide_goes_on_exactly(tmp_path: Path, monkeypatch: p
     run_function(described, tmp_path / "parts", parts)
     assert parts.reported == whole.reported
     module.train()  # without a study
+
+
+LONGER = """
+import numpy as np
+import tuner
+
+def train(total_steps, seed=0):
+    state = tuner.resume() or {"step": 0, "sum": np.zeros(1)}
+    for step in range(state["step"] + 10, total_steps + 1, 10):
+        state = {"step": step, "sum": state["sum"] + step}
+        tuner.report(step / total_steps, float(state["sum"][0]), checkpoint=state, measured=step)
+"""
+
+
+def test_a_run_that_is_complete_goes_on_with_more_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "longer.py").write_text(LONGER)
+    monkeypatch.syspath_prepend(tmp_path)
+    run = tmp_path / "run"
+    typed = ["agent=function", "agent._target_=longer.train", "tracker=jsonl", "training.total_steps=30"]
+    tuner.train([*typed, "+agent.total_steps=${training.total_steps}"], folder=run)
+    outcome = tuner.train([f"resume={run}", "training.total_steps=60"])
+    expected = [(step / 60, sum(range(10, step + 1, 10))) for step in range(10, 61, 10)]
+    assert [(point.fraction, point.mean_return) for point in outcome.evaluations] == [
+        (pytest.approx(step), value) for step, value in expected
+    ]
+    assert [point.num_env_steps for point in outcome.evaluations] == [10, 20, 30, 40, 50, 60]
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [row["measured"] for row in rows if "measured" in row] == [10, 20, 30, 40, 50, 60]
+    with pytest.raises(UserError, match=r"training.total_steps=50: .* has reported 60 steps already; take more"):
+        tuner.train([f"resume={run}", "training.total_steps=50"])
+
+
+def test_a_change_that_a_function_would_not_get_is_refused(counting: Path) -> None:
+    run = counting / "run"
+    tuner.train(["agent=function", "agent._target_=counting.train", "training.total_steps=100"], folder=run)
+    for typed in ("training.total_steps=200", "evaluation.num_episodes=3"):
+        with pytest.raises(UserError, match=f"{typed} would change nothing: train was not given the 10+ of this run"):
+            tuner.train([f"resume={run}", typed])
+    assert len((run / "reports.jsonl").read_text().splitlines()) == 10

@@ -248,6 +248,26 @@ def test_a_damaged_array_and_a_newer_version_are_refused(tmp_path: Path) -> None
         resume(context(tmp_path))
 
 
+def test_the_newest_is_read_though_it_is_replaced_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, newest, found = FunctionState(tmp_path), FunctionState.newest, list[Any]()
+    assert store.read_newest() is None
+    store.write_arrays({"epoch": 1})
+
+    def replaced(self: FunctionState) -> Any:
+        found.append(newest(self))
+        if len(found) == 1:
+            store.write_arrays({"epoch": 2})
+        return found[-1]
+
+    monkeypatch.setattr(FunctionState, "newest", replaced)
+    assert FunctionState(tmp_path).read_newest() == {"epoch": 2}
+    assert len(found) == 2
+    path = tmp_path / "state" / "000002" / "state.safetensors"
+    path.write_bytes(b"x" * path.stat().st_size)
+    with pytest.raises(CheckpointError):
+        FunctionState(tmp_path).read_newest()
+
+
 def test_nothing_that_is_written_is_a_pickle(tmp_path: Path) -> None:
     FunctionState(tmp_path).write_arrays({"x": np.ones(3), "y": [1]})
     for path in (tmp_path / "state").rglob("*"):

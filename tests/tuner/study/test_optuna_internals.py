@@ -43,7 +43,9 @@ def test_artifacts_of_a_study(study: optuna.Study, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text("a page")
     store = FileSystemArtifactStore(tmp_path)
     number = upload_artifact(artifact_store=store, file_path=str(tmp_path / "page.html"), study_or_trial=study)
-    study._storage.set_study_system_attr(study._study_id, "artifacts:removed-in-the-dashboard", "null")
+    outside = '{"artifact_id": "../../x", "filename": "page.html"}'
+    for name, text in (("removed-in-the-dashboard", "null"), ("half", '{"filename": "b'), ("outside", outside)):
+        study._storage.set_study_system_attr(study._study_id, f"artifacts:{name}", text)
     assert internals.artifacts_of(study) == {"page.html": number}
 
 

@@ -92,6 +92,9 @@ def test_an_error_of_the_function_names_it_and_the_job() -> None:
         ({"type": "categorical", "choices": ["a", "b c", 1]}, ["a", "b c", 1]),
         ({"type": "int", "low": 1, "high": 3}, [1, 2, 3]),
         ({"type": "int", "low": 1, "high": 6, "step": 2}, [1, 3, 5]),
+        ({"type": "int", "low": 1, "high": 7, "step": 3}, [1, 4, 7]),
+        ({"type": "int", "low": 1, "high": 6, "step": 3}, [1, 4]),
+        ({"type": "int", "low": 0, "high": 9, "step": 5}, [0, 5]),
         ({"type": "float", "low": 0.5, "high": 2.5, "step": 1}, [0.5, 1.5, 2.5]),
         ({"type": "float", "low": 0, "high": 1, "step": 0.3}, [0.0, 0.3, 0.6, 0.9]),
         ({"type": "float", "low": 0, "high": 1}, None),
@@ -101,7 +104,9 @@ def test_the_older_form_searches_the_same_values(node: dict[str, Any], values: l
     space = parse_sweep(as_params({"x": node}), ())
     (parameter,) = space.space.parameters
     points = space.grid()[parameter.name]
-    assert (points if points is None else [parameter.value(point, {}) for point in points]) == values
+    found = points if points is None else [parameter.value(point, {}) for point in points]
+    assert found == values
+    assert values is None or [type(one) for one in found or ()] == [type(one) for one in values]
 
 
 def test_logarithmic_scales_of_the_older_form() -> None:
@@ -122,6 +127,7 @@ def test_logarithmic_scales_of_the_older_form() -> None:
         ({"type": "categorical", "choices": "abc"}, r"search_space\.x\.choices=abc must be a list"),
         ({"type": "categorical", "choices": []}, "must be a list"),
         ({"type": "int", "low": 2, "high": 8, "log": True, "step": 2}, "both log and step=2"),
+        ({"type": "int", "low": 2, "high": 8, "step": 1.5}, "step=1.5 must be a whole number"),
     ],
 )
 def test_what_the_older_form_cannot_mean_is_refused(node: dict[str, Any], why: str) -> None:

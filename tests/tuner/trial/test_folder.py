@@ -254,3 +254,21 @@ def test_memory_of_a_group_is_that_of_all_its_members(sleeper):
     memory = system.memory_of_groups([sleeper.pid, os.getpgrp()])
     assert 0 < memory[sleeper.pid] < 20
     assert memory[os.getpgrp()] > 20
+
+
+def test_a_process_that_has_left_a_group_belongs_to_it_as_long_as_its_parents_live():
+    program = "import subprocess; subprocess.run(['sleep', '1000'], start_new_session=True)"
+    leader = subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
+    try:
+        left: list[int] = []
+        while not left:
+            time.sleep(0.01)
+            found = system.belonging_to([leader.pid])
+            left = [pid for pid in found.keys() - {leader.pid} if os.getpgid(pid) == pid]
+        (sleeper,) = left
+        assert found[sleeper] == leader.pid
+        assert system.memory_of_groups([leader.pid, sleeper])[sleeper] > 0, "of two groups it is in its own"
+    finally:
+        leader.kill()
+        leader.wait()
+        os.kill(sleeper, 9)

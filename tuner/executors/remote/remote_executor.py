@@ -76,7 +76,7 @@ class RemoteExecutor(ClosedAtExit):
         self._lost_after_s = lost_after_s
         self._max_lost = max_lost
         preload = backend if isinstance(backend, Preload) else Preload(backend)
-        self._versions = versions(preload.backend)
+        self._versions = versions(preload.backend, preload.others)
         self._lease_s = lost_after_s / 2 if self._shared else 0.0  # how long a lost trial may still write to its folder
         lease_s = self._lease_s or None
         settings = SeatSettings(preload, isolation, self.limits, threads, self._shared, max_transfer_mb, lease_s)
@@ -252,7 +252,7 @@ class RemoteExecutor(ClosedAtExit):
         others = [
             f"{name} {version} instead of {self._versions[name]}"
             for name, version in info.versions.items()
-            if version != self._versions[name]
+            if version != self._versions.get(name, version)  # what is on one of the two only is not used
         ]
         if others:
             raise UserError(

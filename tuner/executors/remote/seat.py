@@ -8,6 +8,7 @@ import socket
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
@@ -26,6 +27,9 @@ from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 _SCRATCH_PREFIX: Final = "tuner-seat-"
 _ALWAYS: Final = ("numpy", "gymnasium")
 _PACKAGES: Final = {"torch": ("torch",), "keras": ("keras", "tensorflow"), "none": (), None: ()}
+_BUILT_ON: Final = {"torch": ("stable-baselines3", "sb3-contrib", "sbx-rl", "jax")}
+"""Libraries whose algorithms may run in the place of an agent, by the module that they need first."""
+_NOT_INSTALLED: Final = "not installed"
 
 
 class Seat:
@@ -54,7 +58,8 @@ class Seat:
 
     def hello(self) -> SeatInfo:
         """Where it is."""
-        return SeatInfo(socket.gethostname(), os.getpid(), versions(self._settings.preload.backend))
+        preload = self._settings.preload
+        return SeatInfo(socket.gethostname(), os.getpid(), versions(preload.backend, preload.others))
 
     def exchange(self, number: int, order: Order, timeout_s: float) -> Happened:
         """Does what is ordered, and says what has happened, waiting for it up to `timeout_s` seconds."""
@@ -88,7 +93,7 @@ class Seat:
         reason = (
             f"its files have changed by {used_mb:.0f} MB at once, and executor.max_transfer_mb="
             f"{self._settings.max_transfer_mb:g} may be sent: executor.files=shared keeps them where they are, "
-            "checkpoint=small leaves out the replay buffer"
+            "checkpoint=small leaves out the replay buffer, agent.save_replay=false that of another library's algorithm"
         )
         return Happened([TrialEnded(self._key, TrialResult(Outcome.CRASHED, reason, deterministic=True))])
 
@@ -113,10 +118,17 @@ class Seat:
         os._exit(1)
 
 
-def versions(backend: str | None) -> dict[str, str]:
-    """Of what results depend on, by name; of this project a digest of its source, as checkouts share a number."""
+def versions(backend: str | None, others: Sequence[str] = ()) -> dict[str, str]:
+    """Of what results depend on, by name; of this project a digest of its source, as checkouts share a number.
+
+    Args:
+        backend: The framework.
+        others: Further modules that trials have imported when they begin; what is built on them counts if it is there.
+    """
     packages = {name: _version(name) for name in (*_ALWAYS, *_PACKAGES[backend])}
-    return {"python": platform.python_version(), "note-rl": _digest(), **packages}
+    built_on = {name: _version(name) for module in others for name in (module, *_BUILT_ON.get(module, ()))}
+    there = {name: version for name, version in built_on.items() if version != _NOT_INSTALLED}
+    return {"python": platform.python_version(), "note-rl": _digest(), **packages, **there}
 
 
 @cache
@@ -133,7 +145,7 @@ def _version(name: str) -> str:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
-        return "not installed"
+        return _NOT_INSTALLED
 
 
 def own_folder(prefix: str, place: Path | None = None) -> tuple[Path, int]:

@@ -147,7 +147,9 @@ class JobCluster:
         self._lose(seat, "it was given up")
         with suppress(OSError):
             seat.job.cancel(check=False)
-            if self._is_local:  # that was Ctrl-C, which it ignores
+            if (
+                self._is_local and not seat.job.done()
+            ):  # then its number may be another's; that was Ctrl-C, which it ignores
                 os.kill(int(seat.job.job_id), signal.SIGTERM)
         self._ending.append(seat.job)
 

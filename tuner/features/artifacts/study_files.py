@@ -1,6 +1,7 @@
 """Artifacts of several studies, each in the folder of its own study."""
 
 import filecmp
+import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ import optuna
 from optuna.artifacts import FileSystemArtifactStore, upload_artifact
 from optuna.artifacts.exceptions import ArtifactNotFound
 
+from note_rl.support.atomic_files import atomic_target
 from tuner.study.optuna_internals import artifacts_of
 
 FOLDER: Final = "artifacts"
@@ -33,8 +35,8 @@ def keep(study: optuna.Study, home: Path, file: Path) -> None:
     with suppress(OSError):  # it is not there: its study was noted on another machine, or the copy was cut short
         if filecmp.cmp(folder / known, file, shallow=False):
             return
-    with file.open("rb") as content:
-        store.write(known, content)
+    with atomic_target(folder / known) as aside:  # a dashboard may be serving it
+        shutil.copyfile(file, aside)
 
 
 class StudyFiles:

@@ -7,14 +7,13 @@ does no better than chance.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from tuner.features.benchmark.entrants import Cell
 from tuner.results.features import special
 from tuner.results.records import TEST, StudySummary
 from tuner.results.statistics import iqm
 from tuner.runs.functions import function_name
-from tuner.study import StudyStore, home_of, recorded_home, summarise
+from tuner.study import StudyStore, home_to_read, summarise
 from tuner.study.storage.open_storage import check_url, has_studies
 
 
@@ -56,10 +55,7 @@ def tuned_shares(cells: Sequence[Cell], url: str, metric: str) -> list[TunedShar
     if not has_studies(url):
         return []
     with StudyStore(url) as store:
-        found = [
-            summarise(store, name, home_of(store, name, recorded_home(store, name) or Path("studies") / name))
-            for name in store.names()
-        ]
+        found = [summarise(store, name, home_to_read(store, name)) for name in store.names()]
     return shares_of(cells, found, metric)
 
 

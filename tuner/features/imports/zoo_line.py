@@ -26,6 +26,8 @@ _LIBRARY_CLASSES: Final = {
     **_CLASSES,
     **{"RecurrentPPO": "ppo_lstm", "ARS": "ars", "QRDQN": "qrdqn", "TQC": "tqc", "CrossQ": "crossq"},
 }
+_OF_LIBRARY: Final = "Sb3"
+"""The name of what runs an algorithm of Stable-Baselines3, before its own."""
 
 
 def import_zoo(name: str, agent: str | None, file: str | None) -> int:
@@ -122,7 +124,9 @@ def zoo_baseline(config: Mapping[str, Any], file: str | None = None) -> Sequence
     """
     name = function_name(config)
     env = str(config["env"]["id"]) if config.get("env") else ""
-    of_library = str(config["agent"].get("algorithm", "")) if "-" in name else ""
+    kind, _, of_library = name.partition("-")
+    if of_library and kind != _OF_LIBRARY:  # of SBX: a baseline of another library would compare the libraries
+        raise UserError(f"study.baselines=zoo: the Zoo has settings of Stable-Baselines3, not of {name}; leave it out")
     algorithm = _LIBRARY_CLASSES.get(of_library) if of_library else _CLASSES.get(name)
     if algorithm is None or not env:
         raise UserError(f"study.baselines=zoo: the Zoo has no settings of {name}; leave it out")

@@ -1,5 +1,7 @@
 """The algorithms, and what each takes, read from the source of its class: nothing of these libraries is imported."""
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -17,8 +19,33 @@ LIBRARIES: Final[Mapping[str, tuple[str, ...]]] = {"sb3": KNOWN, "sbx": SBX}
 """The algorithms of a library by its name, as typed: `agent.library=sbx`. sb3-contrib belongs to the first."""
 ACTIVATIONS: Final = ("ReLU", "Tanh", "ELU", "LeakyReLU", "GELU", "SiLU")
 
-_DISCRETE_ONLY: Final = ("DQN", "QRDQN")
-_BOX_ONLY: Final = ("DDPG", "SAC", "TD3", "TQC", "CrossQ")
+_SPACES: Final = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
+_ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("DQN", "QRDQN"), ("Discrete",)),
+    **dict.fromkeys(("DDPG", "SAC", "TD3", "TQC", "CrossQ"), ("Box",)),
+    "ARS": ("Box", "Discrete"),
+    "MaskablePPO": ("Discrete", "MultiDiscrete", "MultiBinary"),
+}
+"""Spaces of actions by algorithm; the others take all of `_SPACES`."""
+_POLICIES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("sb3", "RecurrentPPO"): ("MlpLstmPolicy", "CnnLstmPolicy", "MultiInputLstmPolicy"),
+    ("sb3", "CrossQ"): ("MlpPolicy",),
+    ("sb3", "ARS"): ("MlpPolicy", "LinearPolicy"),
+    **dict.fromkeys((("sbx", "PPO"), ("sbx", "DQN")), ("MlpPolicy", "CnnPolicy")),
+    ("sbx", "DDPG"): ("MlpPolicy",),
+    ("sbx", "TD3"): ("MlpPolicy", "MultiInputPolicy"),
+    **dict.fromkeys(
+        (("sbx", "SAC"), ("sbx", "TQC"), ("sbx", "CrossQ")), ("MlpPolicy", "SimbaPolicy", "MultiInputPolicy")
+    ),
+}
+"""Policies by library and algorithm, where they are not those of `_USUAL`."""
+_USUAL: Final = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
+_FIXED_RATE: Final = ("DQN", "DDPG", "TD3", "CrossQ")
+"""Algorithms of SBX that read a schedule of the learning rate once, at their beginning."""
+_UNUSED: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("sbx", "PPO"): ("clip_range_vf", "use_sde", "sde_sample_freq"),
+}
+"""Arguments that a class takes, but has not implemented."""
 _OURS: Final = frozenset(
     {"self", "env", "seed", "policy_kwargs", "action_noise", "verbose", "tensorboard_log", "_init_setup_model"}
     | {"stats_window_size", "replay_buffer_class", "replay_buffer_kwargs", "rollout_buffer_class"}
@@ -37,6 +64,9 @@ class Algorithm:
         parameters: Those of its arguments that a configuration may hold.
         takes_noise: Whether it takes an action noise.
         takes_hindsight: Whether its replay pool may be one with hindsight.
+        policies: The names of its policies.
+        schedules: The settings that may change with progress.
+        unused: Arguments that have no effect.
     """
 
     name: str
@@ -44,25 +74,26 @@ class Algorithm:
     parameters: Mapping[str, Argument]
     takes_noise: bool
     takes_hindsight: bool
+    policies: tuple[str, ...]
+    schedules: tuple[str, ...]
+    unused: tuple[str, ...]
 
     @property
     def is_on_policy(self) -> bool:
         """Whether it learns from rollouts."""
         return "n_steps" in self.parameters and "buffer_size" not in self.parameters
 
-    @property
-    def schedules(self) -> list[str]:
-        """The settings that may change with progress."""
-        found = {name: one.annotation or "" for name, one in self.parameters.items()}
-        return sorted(name for name, kind in found.items() if "Schedule" in kind or "Callable" in kind)
-
-    def check(self, settings: Mapping[str, Any]) -> None:
-        """Refuses what the class does not take.
+    def checked(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings as the class takes them: 1e3 is a whole number where it needs one, 0 is no whole one elsewhere.
 
         Raises:
-            UserError: Names the nearest settings, or the kind.
+            UserError: It does not take one of them; names the nearest settings, or the kind.
         """
         for name, value in settings.items():
+            if name in self.unused:
+                raise UserError(
+                    f"agent.{name} has no effect: {self.name} of {self.package} does not use it; leave it out"
+                )
             if name not in self.parameters:
                 near = did_you_mean(name, self.parameters)
                 raise UserError(f"agent.{name}: {self.name} of {self.package} has no such setting{near}")
@@ -71,8 +102,25 @@ class Algorithm:
             if (kind == "int" and not (is_number and float(value).is_integer())) or (kind == "float" and not is_number):
                 wanted = "a whole number" if kind == "int" else "a number"
                 raise UserError(f"agent.{name}={value} must be {wanted}")
+            if is_number and not math.isfinite(value):
+                raise UserError(f"agent.{name}={value} must be a finite number")
             if kind == "bool" and not isinstance(value, bool):
                 raise UserError(f"agent.{name}={value} must be true or false")
+        return {name: _as_annotated(value, self.parameters[name].annotation or "") for name, value in settings.items()}
+
+    def check_policy(self, name: str, typed: str) -> None:
+        """Refuses a policy that the class does not have.
+
+        Args:
+            name: Of the policy.
+            typed: What it follows from, for the message.
+
+        Raises:
+            UserError: Names those that it has.
+        """
+        if name not in self.policies:
+            known = f"{', '.join(self.policies)}{did_you_mean(name, self.policies)}"
+            raise UserError(f"{typed}: {self.name} of {self.package} has no {name}, it has {known}")
 
     def check_actions(self, kind: str, environment: str) -> None:
         """Refuses actions that the algorithm cannot take.
@@ -84,13 +132,22 @@ class Algorithm:
         Raises:
             UserError: Names an algorithm that can.
         """
-        wanted, others = ("Discrete", "DQN or PPO") if self.name in _BOX_ONLY else ("Box", "SAC or PPO")
-        cannot = (self.name in _DISCRETE_ONLY and kind != "Discrete") or (self.name in _BOX_ONLY and kind != "Box")
-        if cannot:
+        if kind not in _ACTIONS.get(self.name, _SPACES):
+            others = {"Box": "take SAC or PPO, or ", "Discrete": "take DQN or PPO, or "}.get(kind, "take PPO, or ")
             raise UserError(
                 f"agent.algorithm={self.name} takes no {kind} actions, which {environment} has: "
-                f"take {others if kind == wanted else 'PPO'}, or another environment"
+                f"{others if kind in _SPACES else 'take '}another environment"
             )
+
+
+def _as_annotated(value: Any, kind: str) -> Any:
+    """A number as whole or not as an annotation says; what is none, or may be both, stays."""
+    names = set(re.findall(r"\w+", kind))
+    if isinstance(value, bool) or not isinstance(value, int | float) or {"int", "float"} <= names:
+        return value
+    if "float" in names:
+        return float(value)
+    return int(value) if "int" in names and float(value).is_integer() else value
 
 
 def spelled(name: str, library: str = "sb3") -> str:
@@ -126,14 +183,28 @@ def find(name: str, library: str = "sb3") -> Algorithm:
     if spelled(name, library) != name:
         raise UserError(f"agent.algorithm={name}: there is no such algorithm{did_you_mean(name, LIBRARIES[library])}")
     package = "sbx" if library == "sbx" else "stable_baselines3" if name in SB3 else "sb3_contrib"
-    if find_spec(package) is None:
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:  # a folder of that name is no package
         typed = f"agent.algorithm={name}{' agent.library=sbx' if library == 'sbx' else ''}"
         needed = "pip install 'note-rl[sb3]'" if library == "sb3" else "pip install sbx-rl"
         raise UserError(f"{typed} needs {package}, which is not installed: {needed}")
     signature = signature_of(f"{package}.{name}")
-    found = {} if signature is None else signature.parameters
-    parameters = {key: one for key, one in found.items() if key not in _OURS}
-    return Algorithm(name, package, parameters, "action_noise" in found, "replay_buffer_class" in found)
+    if signature is None:
+        raise UserError(f"agent.algorithm={name}: {package} is installed, but has no source to read its settings from")
+    found, unused = signature.parameters, _UNUSED.get((library, name), ())
+    parameters = {key: one for key, one in found.items() if key not in (*_OURS, *unused)}
+    fixed = ("learning_rate",) if library == "sbx" and name in _FIXED_RATE else ()
+    changing = (key for key, one in parameters.items() if re.search("Schedule|Callable", one.annotation or ""))
+    return Algorithm(
+        name,
+        package,
+        parameters,
+        takes_noise="action_noise" in found,
+        takes_hindsight="replay_buffer_class" in found,
+        policies=_POLICIES.get((library, name), _USUAL),
+        schedules=tuple(sorted(key for key in changing if key not in fixed)),
+        unused=unused,
+    )
 
 
 def file_of(name: str, library: str = "sb3") -> str:

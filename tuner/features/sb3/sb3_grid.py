@@ -28,6 +28,7 @@ class StudyGrid:
         num_points: Of the grid.
         num_episodes: Of each evaluation.
         seed: Of the run.
+        saves_replay: Whether the replay pool is saved with the model.
     """
 
     trial: Reporter
@@ -36,6 +37,7 @@ class StudyGrid:
     num_points: int
     num_episodes: int
     seed: int
+    saves_replay: bool = True
 
     def __post_init__(self) -> None:
         self._done = 0
@@ -65,7 +67,10 @@ class StudyGrid:
             before = random_numbers()
             score = self.evaluate(model)
             set_random_numbers(before)
-            report(self.trial, self._done / self.num_points, score, {}, state_of(model, values))
+            state = state_of(model, values)
+            if not self.saves_replay:
+                state.pop("replay", None)
+            report(self.trial, self._done / self.num_points, score, {}, state)
         if self._done == self.num_points:
             raise BudgetSpentError
 

@@ -99,9 +99,9 @@ def load(config: Mapping[str, Any], folder: Path) -> Sb3Player:
         UserError: It has saved nothing yet.
         note_rl.errors.CheckpointError: The checkpoint is damaged.
     """
-    saved = FunctionState(folder).newest()
-    if saved is None:
+    state = FunctionState(folder).read_newest()
+    if state is None:
         raise UserError(f"{folder} has no checkpoint yet: the run has not come to its first evaluation")
     run = build_function({**config["agent"], "device": "cpu"})
     assert isinstance(run, Sb3)
-    return Sb3Player(run.restored(int(config["seed"]), saved.read()), run.environment)
+    return Sb3Player(run.restored(int(config["seed"]), state), run.environment)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tuner.errors import UserError
 from tuner.features.sb3.sb3_internals import (
     COUNTERS,
     end_episodes,
@@ -82,7 +83,18 @@ def put_rollout_back(rollout: Any, kept: JsonDict) -> None:
 
 
 def put_back(model: Any, state: JsonDict) -> None:
-    """Gives a new model of the same settings what `state_of` has kept, but for random numbers."""
+    """Gives a new model of the same settings what `state_of` has kept, but for random numbers.
+
+    Raises:
+        UserError: It does not fit the model: it is damaged, or of other settings.
+    """
+    try:
+        _put_back(model, state)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise UserError(f"the saved state of the model is damaged, or not of these settings: {error!r}") from error
+
+
+def _put_back(model: Any, state: JsonDict) -> None:
     model.set_parameters(state["parameters"], device=model.device)
     if "jax" in state:
         put_arrays_back(model, state["jax"])

@@ -1,5 +1,6 @@
 """A run of an algorithm of Stable-Baselines3."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -9,7 +10,7 @@ import numpy as np
 from note_rl.environments import EnvFactory, for_evaluation
 from note_rl.errors import DivergedError
 from tuner.errors import UserError
-from tuner.features.sb3.sb3_algorithms import ACTIVATIONS, Algorithm, find
+from tuner.features.sb3.sb3_algorithms import ACTIVATIONS, find
 from tuner.features.sb3.sb3_grid import BudgetSpentError, StudyGrid
 from tuner.features.sb3.sb3_internals import count_progress_to, import_quickly
 from tuner.features.sb3.sb3_state import has_diverged, put_back, put_rollout_back, set_random_numbers
@@ -48,6 +49,7 @@ class Sb3:
         imports: The framework, for executors: their processes have it imported before a run begins.
         hindsight: future, final or episode: goals of HerReplayBuffer, for observations that hold goals; None: none.
         num_hindsight_goals: Of them, for each transition.
+        save_replay: Whether checkpoints hold the replay pool.
         settings: Of the class itself.
 
     Attributes:
@@ -82,10 +84,11 @@ class Sb3:
         imports: str = "torch",
         hindsight: str | None = None,
         num_hindsight_goals: int = 4,
+        save_replay: bool = True,
         **settings: Any,
     ) -> None:
         self._kind = find(algorithm, self.library)
-        self._env, self._settings = dict(env), settings
+        self._env, self._settings = dict(env), self._kind.checked(settings)
         kwargs, most = env.get("kwargs") or {}, env.get("max_episode_steps")
         inner, outer = (tuple((named or {}).values()) for named in (wrapper, wrapper_training))
         self.environment = EnvFactory(str(env["id"]), kwargs, inner, most, outer)
@@ -99,7 +102,7 @@ class Sb3:
         self._noise, self._noise_std = action_noise, action_noise_std
         if imports != "torch":
             raise UserError(f"agent.imports={imports}: Stable-Baselines3 needs PyTorch; leave imports out")
-        self._hindsight, self._num_goals = hindsight, num_hindsight_goals
+        self._hindsight, self._num_goals, self._saves_replay = hindsight, num_hindsight_goals, save_replay
         self._check()
 
     @property
@@ -107,8 +110,11 @@ class Sb3:
         return int(self._env.get("num_envs", 1))
 
     def _check(self) -> None:
-        kind, settings = self._kind, self._settings
-        kind.check(settings)
+        kind = self._kind
+        if re.fullmatch(r"cpu|auto|mps|cuda(:\d+)?", self._device) is None:
+            raise UserError(f"agent.device={self._device} must be cpu, cuda, cuda:1 or auto")
+        if self._num_goals < 1:
+            raise UserError(f"agent.num_hindsight_goals={self._num_goals} must be 1 or more")
         if self._env.get("num_envs") == "auto":
             raise UserError(
                 "agent=sb3 takes a number of environments; auto, which measures what is fastest, is for agents of this "
@@ -117,28 +123,45 @@ class Sb3:
         if self._activation is not None and self._activation not in ACTIVATIONS:
             near = did_you_mean(self._activation, ACTIVATIONS)
             raise UserError(f"agent.activation_fn={self._activation}: there is no such activation function{near}")
-        for name in self._linear:
-            if name not in kind.schedules:
-                near = did_you_mean(name, kind.schedules)
-                raise UserError(f"agent.linear=[{name}]: {kind.name} cannot change it during a run{near}")
-            if not isinstance(settings.get(name), int | float):
-                raise UserError(f"agent.linear=[{name}] needs agent.{name}, the value that it begins with")
+        self._check_schedules()
         if self._noise is not None and self._noise not in NOISES:
             raise UserError(f"agent.action_noise={self._noise} must be {' or '.join(NOISES)}, or null")
         if self._noise is not None and not kind.takes_noise:
             raise UserError(f"agent.action_noise={self._noise}: {kind.name} explores in its own way and takes none")
         self._check_budget()
-        world = _world_of(self.environment)
+        self._check_world()
+
+    def _check_schedules(self) -> None:
+        kind = self._kind
+        for name in self._linear:
+            if name not in kind.schedules:
+                near = did_you_mean(name, kind.schedules)
+                raise UserError(
+                    f"agent.linear=[{name}]: {kind.name} of {kind.package} cannot change it during a run{near}"
+                )
+            if not isinstance(self._settings.get(name), int | float):
+                raise UserError(f"agent.linear=[{name}] needs agent.{name}, the value that it begins with")
+
+    def _check_world(self) -> None:
+        """Refuses an environment that the algorithm cannot act in."""
+        kind, world = self._kind, _world_of(self.environment)
         kind.check_actions(world.actions, str(self._env["id"]))
+        typed = f"agent.policy={self._policy}" if self._policy else f"agent.algorithm={kind.name} in {self._env['id']}"
+        kind.check_policy(self._policy_in(world), typed)
         if self._hindsight is not None:
             self._check_hindsight(world)
+
+    def _policy_in(self, world: "_World") -> str:
+        """The policy as typed, or the one that fits the observations; scaled images are images no more."""
+        seen = "Mlp" if world.observations == "Cnn" and self._normalize["norm_obs"] else world.observations
+        return self._policy or f"{seen}{'Lstm' if self._kind.name == 'RecurrentPPO' else ''}Policy"
 
     def _check_hindsight(self, world: "_World") -> None:
         typed = f"agent.hindsight={self._hindsight}"
         if self._hindsight not in GOALS:
             raise UserError(f"{typed} must be {', '.join(GOALS[:-1])} or {GOALS[-1]}, or null")
         if not self._kind.takes_hindsight:
-            raise UserError(f"{typed}: {self._kind.name} has no replay pool; take SAC, TD3 or DQN, or leave it out")
+            raise UserError(f"{typed}: {self._kind.name} has no replay pool; take SAC or TD3, or leave it out")
         if not world.has_goals:
             raise UserError(f"{typed} needs observations with goals, and {self._env['id']} shows none: leave it out")
         starts = int(self._settings.get("learning_starts", 0))
@@ -179,11 +202,15 @@ class Sb3:
         library = self._imported()
         state = resume(trial)
         evaluated = for_evaluation(self.environment)
-        points = StudyGrid(trial, evaluated, self._total_steps, self._num_points, self._num_episodes, seed)
+        sizes = (self._total_steps, self._num_points, self._num_episodes)
+        points = StudyGrid(trial, evaluated, *sizes, seed, self._saves_replay)
         done = 0 if state is None else int(state["counters"]["num_timesteps"])
         model = self._model(library, seed if not done else _later(seed, done))
         if state is not None:
             put_back(model, state)
+            if "replay" not in state and getattr(model, "replay_buffer", None) is not None:
+                model.learning_starts += done
+                trial.note("the replay pool was not saved: the run goes on with an empty one")
             points.begin(done)
             set_random_numbers(state["random"])
         try:
@@ -257,9 +284,14 @@ class Sb3:
             settings["replay_buffer_class"] = import_quickly("stable_baselines3").HerReplayBuffer
             goals = {"goal_selection_strategy": self._hindsight, "n_sampled_goal": self._num_goals}
             settings["replay_buffer_kwargs"] = goals
-        policy = self._policy or _policy_for(env, self._kind)
         return getattr(library, self._kind.name)(
-            policy, env, seed=seed % 2**31, policy_kwargs=kwargs or None, device=self._device, verbose=0, **settings
+            self._policy_in(_world_of(self.environment)),
+            env,
+            seed=seed % 2**31,
+            policy_kwargs=kwargs or None,
+            device=self._device,
+            verbose=0,
+            **settings,
         )
 
     def _action_noise(self, env: Any) -> Any:
@@ -279,25 +311,19 @@ def _falling(value: float) -> Callable[[float], float]:
     return lambda remaining: value * max(0.0, remaining)
 
 
-def _policy_for(env: Any, kind: Algorithm) -> str:
-    space = env.observation_space
-    is_dict = type(space).__name__ == "Dict"
-    is_image = getattr(space, "dtype", None) == np.uint8 and len(getattr(space, "shape", ()) or ()) == 3
-    memory = "Lstm" if kind.name == "RecurrentPPO" else ""
-    return f"{'MultiInput' if is_dict else 'Cnn' if is_image else 'Mlp'}{memory}Policy"
-
-
 @dataclass(frozen=True)
 class _World:
     """Properties of an environment, known once it was made.
 
     Attributes:
         actions: The class of its action space.
+        observations: MultiInput, Cnn or Mlp: the beginning of the name of the policies for them.
         has_goals: Whether observations hold goals.
         time_limit: Steps of the longest episode; None: that is not known.
     """
 
     actions: str
+    observations: str
     has_goals: bool
     time_limit: int | None
 
@@ -314,10 +340,13 @@ def _world_of(make: EnvFactory) -> _World:
         except Exception as error:  # of the environment's own code
             raise UserError(f"env.id={make.id} cannot be made: {in_short(error)}") from error
         try:
-            parts = getattr(env.observation_space, "spaces", None)
+            space = env.observation_space
+            parts = getattr(space, "spaces", None)
+            is_image = getattr(space, "dtype", None) == np.uint8 and len(getattr(space, "shape", ()) or ()) == 3
+            seen = "MultiInput" if type(space).__name__ == "Dict" else "Cnn" if is_image else "Mlp"
             has_goals = isinstance(parts, Mapping) and parts.keys() >= _OF_GOALS
             limit = getattr(env.spec, "max_episode_steps", None)
-            _WORLDS[key] = _World(type(env.action_space).__name__, has_goals, limit)
+            _WORLDS[key] = _World(type(env.action_space).__name__, seen, has_goals, limit)
         finally:
             env.close()
     return _WORLDS[key]

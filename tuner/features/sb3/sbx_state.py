@@ -11,10 +11,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from tuner.errors import UserError
 from tuner.features.sb3.sb3_internals import import_quickly, without
 from tuner.trial.messages import JsonDict
 
 _KEYS: Final = ("key", "noise_key")
+_PREALLOCATE: Final = "XLA_PYTHON_CLIENT_PREALLOCATE"
+"""The environment variable for whether JAX takes three quarters of a graphics card when it starts."""
 _THREADS: Final = "NPROC"
 """The environment variable for the number of threads of JAX, which does not read `OMP_NUM_THREADS`."""
 
@@ -26,11 +29,21 @@ def import_sbx(package: str, device: str) -> Any:
 
     Args:
         package: Of the algorithms.
-        device: cpu: JAX is to leave graphics cards alone.
+        device: cpu: JAX is to leave graphics cards alone. Of a card it takes what it needs only, as others run there.
+
+    Raises:
+        UserError: JAX has no such device, and would use another one without a word.
     """
+    os.environ.setdefault(_PREALLOCATE, "false")
     os.environ.setdefault(_THREADS, os.environ.get("OMP_NUM_THREADS", "1"))
     if device == "cpu":
         import_module("jax").config.update("jax_platforms", "cpu")
+    elif device != "auto":
+        found = import_module("jax").default_backend()
+        if found != "gpu":
+            raise UserError(
+                f"agent.device={device}: JAX finds no graphics card here, only {found}; type agent.device=cpu"
+            )
     with without("tensorflow"), warnings.catch_warnings(action="ignore"):  # of names of JAX that it still uses
         return import_quickly(package)
 
@@ -53,8 +66,10 @@ def put_arrays_back(model: Any, kept: JsonDict) -> None:
     """Gives a new model of the same settings what `arrays_of` has kept."""
     jax = import_module("jax")
     for owner, name, value in list(_learned(model)):
-        structure = jax.tree_util.tree_structure(value)
+        now, structure = jax.tree_util.tree_flatten(value)
         leaves = [jax.numpy.asarray(one) for one in kept["arrays"][name]]
+        if [np.shape(one) for one in now] != [np.shape(one) for one in leaves]:
+            raise ValueError(f"{name} has arrays of other shapes")
         setattr(owner, name.rpartition(".")[2], jax.tree_util.tree_unflatten(structure, leaves))
     if "adaptive_lr" in kept:
         model.adaptive_lr.current_adaptive_lr = kept["adaptive_lr"]

@@ -13,14 +13,14 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from note_rl.support.atomic_files import atomic_target
 from tuner.errors import UserError
 from tuner.runs.function_state import ARRAYS_FILE, HEAD_FILE
 from tuner.runs.run_folders import CONFIG_FILE
-from tuner.support.text_files import parse_json
+from tuner.support.text_files import parse_json, sweep_unfinished
 from tuner.trial.folder import CHECKPOINT_FILE, STATE_FOLDER
 
 DIGESTS_FILE: Final = "digests.json"
@@ -48,20 +48,16 @@ def pack(folder: Path, target: Path) -> None:
     """
     names = [name for name in (*FILES, *STATE_FILES) if (folder / name).is_file()]
     digests = {name: _digest(folder / name) for name in names}
-    aside = target.with_name(f".{target.name}.{os.getpid()}")
+    sweep_unfinished(target.parent)
     try:
-        with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED) as archive:
+        with atomic_target(target) as aside, zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(_entry(DIGESTS_FILE), json.dumps(digests, indent=1) + "\n")
             for name in names:
                 of_archive = archive.open(_entry(name), "w", force_zip64=True)
                 with of_archive as inside, (folder / name).open("rb") as file:
                     shutil.copyfileobj(file, inside)
-        aside.replace(target)
     except OSError as error:
         raise UserError(f"{target} cannot be written: {error.strerror}; name another file=...") from error
-    finally:
-        with suppress(OSError):
-            aside.unlink()
 
 
 def _entry(name: str) -> zipfile.ZipInfo:

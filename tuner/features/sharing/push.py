@@ -85,10 +85,8 @@ def _save_weights(place: Path, trust: tuple[str, ...], weights: str, settings: J
         agent = load_run(place, trust, weights).agent
         agent.save(made / CHECKPOINT_FILE, save_data=False)
         return int(agent.num_env_steps)
-    learned, saved = policy_of(place, weights, trust), FunctionState(folder_of(place)).newest()
+    state, learned = FunctionState(folder_of(place)).read_newest(), policy_of(place, weights, trust)
     assert learned is not None
-    assert saved is not None
-    state = saved.read()
     FunctionState(made).write_arrays(
         next(filter(None, (one.for_play(settings, state) for one in parts(InCommands))), state)
     )
@@ -125,7 +123,7 @@ def _name_of(word: str) -> str:
 
 def _shared(config: JsonDict) -> JsonDict:
     """Without what is of this machine and its user: where runs are tracked, and files that it started from."""
-    shared = {**config, "tracker": {}, "init": None, "trust": None}
+    shared = {**config, **dict.fromkeys(_OF_THIS_MACHINE), "tracker": {}}
     if not (config.get("buffer") or {}).get("dataset"):
         return shared
     alone = {**shared, "buffer": {**config["buffer"], "dataset": None}}
@@ -141,5 +139,27 @@ def _told(word: str, place: Path, trust: tuple[str, ...], num_env_steps: int) ->
     if not runs.has_run(folder_of(Path(word))) and (study := study_at(word)) is not None:
         found = load(study, None, trust)
         lines += ["", found.verdict.sentence, *found.verdict.details]
-        lines += ["", "Train it again:", "", f"    {found.summary.retrain_command}"]
+        command, left_out = _for_others(found.summary.retrain_command)
+        lines += ["", "Train it again:", "", f"    {command}"]
+        if left_out:
+            lines += ["", f"Left out, as it is of the machine that this comes from: {', '.join(left_out)}."]
     return "\n".join([*lines, ""])
+
+
+def _for_others(command: str) -> tuple[str, list[str]]:
+    """A command line without what is of this machine and its user, and the names of what that is."""
+    words, kept, left_out = iter(shlex.split(command)), list[str](), list[str]()
+    for word in words:
+        name, equals, value = word.partition("=")
+        key = name.lstrip("+~")
+        if word == _CONFIG_DIR:
+            next(words, None)
+        elif not (equals and (key.partition(".")[0] in _OF_THIS_MACHINE or private_settings({key: value}))):
+            kept.append(word)
+            continue
+        left_out.append(key)
+    return shlex.join(kept), left_out
+
+
+_CONFIG_DIR = "--config-dir"
+_OF_THIS_MACHINE = ("tracker", "init", "trust")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import UserError
-from tuner.runs.command.metric_files import GrowingFile, MetricReader, Point
+from tuner.runs.command.metric_files import GrowingFile, MetricReader, Point, messages
 
 _LENGTH = struct.Struct("<Q")
 _HEAD, _TAIL = 12, 4  # length and its checksum before a record, a checksum behind it
@@ -32,8 +32,7 @@ class TensorBoardEvents(MetricReader):
         self._event: Any = Event
 
     def _points(self, file: GrowingFile) -> Iterator[Point]:
-        for record in file.pieces(_records):
-            event = self._event.FromString(record)
+        for event in messages(self._event, file.pieces(_records)):
             for value in event.summary.value:
                 number = _scalar_of(value)
                 if number is not None:

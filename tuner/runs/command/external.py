@@ -188,6 +188,7 @@ class Script:
             if status is not None:
                 break
             if grid.num_values == before and time.monotonic() - began > patience:
+                trial.alive(grid.reached)  # to end it takes its time
                 limit = f"executor.limits.silence_s={patience / _SILENCE_SHARE:g} s"
                 if goes_on:
                     raise _silent(limit)
@@ -204,7 +205,8 @@ class Script:
             )
         if grid.reached < 1.0 - 1.0 / self._points - STEP_TOLERANCE:
             last = f"{grid.reached * self._steps:,.0f} of {self._steps:,}"
-            trial.ends(f"the command ended at step {last}: its last score counts for the rest", grid.reached)
+            silent = " and gave no value after it was resumed" if goes_on and grid.num_values == before else ""
+            trial.ends(f"the command ended at step {last}{silent}: its last score counts for the rest", grid.reached)
         _report(grid.finish(), trial)
 
 
@@ -261,7 +263,8 @@ def _failure(status: int, last_lines: str) -> Exception:
     if status == -signal.SIGKILL:
         how = "was killed by SIGKILL, which the kernel does when memory runs out"
     elif status < 0:
-        how = f"was ended by {signal.Signals(-status).name}"
+        name = next((one.name for one in signal.Signals if one == -status), f"signal {-status}")
+        how = f"was ended by {name}"
     else:
         how = f"ended with exit status {status}"
     *before, last = last_lines.splitlines() or [""]

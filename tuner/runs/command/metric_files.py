@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import hashlib
+import importlib
 import io
 import json
 import math
@@ -24,6 +25,7 @@ PROGRESS_FILE = ".tuner-progress.json"
 """State that an attempt continues from; the file lies among those of the program, and is none of them."""
 
 _MOST_NAMES = 1000
+_MOST_WALKS = 3
 _PRINT_BYTES = 256
 _BEGIN_OF_DOCUMENT = re.compile(rb'\s*(\[\s*([{\]].*)?|\{\s*(["}].*)?)')
 
@@ -228,8 +230,11 @@ class MetricReader:
         return True
 
     def _paths(self) -> Iterable[Path]:
-        found = self._folder.glob(f"**/{self._files}")
-        return sorted(path for path in found if path.name != PROGRESS_FILE and path.is_file())
+        for _ in range(_MOST_WALKS):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # a folder went while it was listed
+                found = list(self._folder.glob(f"**/{self._files}"))
+                return sorted(path for path in found if path.name != PROGRESS_FILE and path.is_file())
+        return sorted(self._open)  # the next poll finds the others
 
     def _opened(self, path: Path) -> GrowingFile:
         return GrowingFile(path)
@@ -291,7 +296,7 @@ class CsvTable(MetricReader):
         return _CsvFile(path)
 
     def _points(self, file: "_CsvFile") -> Iterator[Point]:
-        lines = [line.decode(errors="replace") for line in file.pieces(self._lines)]
+        lines = [line.decode("utf-8-sig", errors="replace") for line in file.pieces(self._lines)]
         if file.began_anew:
             file.columns = []
         for row in csv.reader(lines):
@@ -370,6 +375,19 @@ def compiled(pattern: str) -> re.Pattern[str]:
             r"'step=(?P<step>\d+) return=(?P<value>\S+)'"
         )
     return found
+
+
+def messages(kind: Any, records: Iterable[bytes]) -> Iterator[Any]:
+    """Messages of protobuf, without those that are damaged.
+
+    Args:
+        kind: Their class.
+        records: Their bytes.
+    """
+    damaged = importlib.import_module("google.protobuf.message").DecodeError
+    for record in records:
+        with contextlib.suppress(damaged):
+            yield kind.FromString(record)
 
 
 def number_in(value: Any) -> float | None:

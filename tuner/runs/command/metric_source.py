@@ -81,7 +81,7 @@ class MetricSource:
         if reader.metric in reader.names:
             return self._without_a_number(reader)
         if self.read == _OUTPUT:
-            return f"no line of {OUTPUT} matches"
+            return f"no line of {OUTPUT} matches (lines on stderr are not read: 2>&1 within bash -c '...' adds them)"
         files = self.files or reader.default_files
         if not reader.num_files:
             return f"the command has written no file {files} in its working directory (agent.read, agent.files)"

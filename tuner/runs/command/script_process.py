@@ -92,14 +92,7 @@ class ScriptProcess:
 
     def _look_around(self) -> None:
         """Notes what descends from it, also what has left its group: once it has ended, nobody can tell any more."""
-        parents = system.parents()
-        below = {self._process.pid}
-        for _ in range(len(parents)):
-            more = {pid for pid, parent in parents.items() if parent in below} - below
-            if not more:
-                break
-            below |= more
-        for pid in below - {self._process.pid}:
+        for pid in system.belonging_to([self._process.pid]).keys() - {self._process.pid}:
             if (started := system.start_time(pid)) is not None:
                 self._known.setdefault(pid, started)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import UserError
-from tuner.runs.command.metric_files import GrowingFile, MetricReader, Point, decoded_json
+from tuner.runs.command.metric_files import GrowingFile, MetricReader, Point, decoded_json, messages
 
 _FILE_HEAD = 7  # :W&B, a number and the version
 _BLOCK = 32768
@@ -37,8 +37,7 @@ class WandbHistory(MetricReader):
             raise UserError("agent.read=wandb needs wandb, which is not installed: pip install wandb") from error
 
     def _points(self, file: GrowingFile) -> Iterator[Point]:
-        for content in file.pieces(_records):
-            record = self._record.FromString(content)
+        for record in messages(self._record, file.pieces(_records)):
             if record.WhichOneof("record_type") != "history":
                 continue
             row = {item.key or ".".join(item.nested_key): decoded_json(item.value_json) for item in record.history.item}

@@ -13,6 +13,7 @@ import pytest
 from optuna.artifacts.exceptions import ArtifactNotFound
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLine
+from tuner.features.artifacts import winner_artifacts
 from tuner.features.artifacts.study_files import FOLDER, StudyFiles, keep
 from tuner.study.optuna_internals import artifacts_of
 
@@ -90,6 +91,35 @@ def test_a_study_without_an_agent_has_its_page_only(tuner: CommandLine, served: 
     assert tuner("tune", "agent=synthetic", *small).status == 0
     assert tuner("dashboard", "storage=journal", "artifacts=true").status == 0
     assert artifacts_of(optuna.load_study(study_name="s", storage=served.pop()["storage"])).keys() == {"report.html"}
+
+
+SMALL_FUNCTION = (
+    *("agent=synthetic", "executor=inline", "study.num_trials=2", "study.num_test_seeds=1", "storage=journal"),
+    "tracker=jsonl",
+)
+
+
+def test_one_bad_study_is_named_and_the_others_are_shown(
+    tuner: CommandLine, served: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, more in (("far", "study.folder=elsewhere"), ("gone", "seed=1"), ("odd", "seed=2")):
+        assert tuner("tune", *SMALL_FUNCTION, f"study.name={name}", more).status == 0
+    (tuner.folder / "studies" / "gone").rename(tuner.folder / "moved")
+    summarise = winner_artifacts.summarise
+
+    def failing(store: Any, name: str, home: Path, **more: Any) -> Any:
+        if name == "odd":
+            raise KeyError("definition")
+        return summarise(store, name, home, **more)
+
+    monkeypatch.setattr(winner_artifacts, "summarise", failing)
+    answer = tuner("dashboard", "storage=journal", "artifacts=true")
+    assert answer.status == 0, answer
+    assert "odd has no artifacts: 'definition'" in answer.output
+    assert "gone has no artifacts: its folder studies/gone is not there; name the one that" in answer.output
+    storage = served.pop()["storage"]
+    assert artifacts_of(optuna.load_study(study_name="far", storage=storage)).keys() == {"report.html"}
+    assert len(list((tuner.folder / "elsewhere" / "far" / FOLDER).iterdir())) == 1
 
 
 class _Silent(WSGIRequestHandler):

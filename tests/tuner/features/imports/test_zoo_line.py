@@ -16,7 +16,7 @@ from tuner.config.composition import to_json
 from tuner.config.paths import get_path
 from tuner.errors import UserError
 from tuner.features.imports.zoo_files import Symbol, values_of, zoo_entry
-from tuner.features.imports.zoo_line import zoo_words
+from tuner.features.imports.zoo_line import zoo_baseline, zoo_words
 
 ENTRIES = [
     (algorithm, env if env not in ("atari", "default") else {"atari": "PongNoFrameskip-v4", "default": "Foo-v0"}[env])
@@ -241,6 +241,9 @@ def test_the_zoo_is_a_baseline_of_a_study() -> None:
         preflight_study("agent=dqn", "env=acrobot", "study.baselines=zoo")
     with pytest.raises(UserError, match=r"study\.baselines=zoo: the Zoo has no settings of ACER"):
         preflight_study("agent=acer", "study.baselines=zoo")
+    of_sbx = {"_target_": "tuner.features.sb3.sbx_trainer.Sbx", "algorithm": "SAC"}
+    with pytest.raises(UserError, match="the Zoo has settings of Stable-Baselines3, not of Sbx-SAC; leave it out"):
+        zoo_baseline({"agent": of_sbx, "env": {"id": "Pendulum-v1"}})
 
 
 def preflight_study(*overrides: str) -> None:

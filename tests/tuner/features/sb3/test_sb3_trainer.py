@@ -1,5 +1,7 @@
 """Runs of algorithms of Stable-Baselines3: what they report, go on from, and leave alone."""
 
+import json
+import random
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,6 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 import yaml
 from gymnasium.wrappers import TimeAwareObservation, TransformReward
 
@@ -23,11 +26,12 @@ from tuner.config.overrides import to_hydra
 from tuner.config.trust import foreign_code
 from tuner.errors import UserError
 from tuner.features.benchmark.entrants import setting_cells
+from tuner.features.sb3 import sb3_trainer
 from tuner.features.sb3.sb3_algorithms import CONTRIB, SB3, file_of, find
 from tuner.features.sb3.sb3_grid import StudyGrid
 from tuner.features.sb3.sb3_internals import import_quickly
 from tuner.features.sb3.sb3_player import load
-from tuner.features.sb3.sb3_state import has_diverged, put_back, random_numbers, state_of
+from tuner.features.sb3.sb3_state import has_diverged, put_back, random_numbers, set_random_numbers, state_of
 from tuner.features.sb3.sb3_trainer import Sb3
 from tuner.runs.adaptation_comparison import score_without_an_end
 from tuner.runs.config_checks import resolve
@@ -95,11 +99,29 @@ def test_the_file_of_an_algorithm_has_what_its_class_takes_with_its_defaults(nam
     kind = find(name)
     taken = inspect.signature(getattr(import_quickly(kind.package), name).__init__).parameters
     assert set(kind.parameters) <= set(taken)
+    assert set(kind.policies) == set(getattr(import_quickly(kind.package), name).policy_aliases)
     assert written.keys() - {"algorithm", "action_noise"} == kind.parameters.keys()
     for key in kind.parameters:
         assert written[key] == taken[key].default, key
     searched = yaml.safe_load((CONF / "space" / f"{file_of(name)}.yaml").read_text())["agent"]
     assert searched.keys() <= written.keys() | {"action_noise_std"}
+
+
+@pytest.mark.parametrize("hindsight", [None, "final"])
+def test_a_run_whose_replay_pool_is_not_saved_fills_a_new_one(
+    hindsight: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = {"id": "note_rl.examples.environments:BitFlipping-v0", "num_envs": 1, "kwargs": {"num_bits": 4}}
+    agent = settings("DQN", save_replay=False, env={**env, "max_episode_steps": 4}, hindsight=hindsight)
+    with pytest.raises(TrialInterrupted):
+        run(Ending(), tmp_path, agent)
+    (kept,) = (tmp_path / "state").glob("*/state.safetensors")
+    assert not [name for name in read_checkpoint(kept)[0] if name.startswith("replay")]
+    second, notes = Reporter(), list[str]()
+    monkeypatch.setattr(second, "note", notes.append)
+    run(second, tmp_path, agent)
+    assert second.reported[-1][0] == 1.0
+    assert notes == ["the replay pool was not saved: the run goes on with an empty one"]
 
 
 def made(name: str = "SAC", **more: Any) -> Any:
@@ -136,6 +158,14 @@ def test_a_model_gets_back_what_was_saved_of_it() -> None:
     np.testing.assert_array_equal(model.predict(obs, deterministic=True)[0], other.predict(obs, deterministic=True)[0])
 
 
+def test_a_damaged_state_is_refused() -> None:
+    state = state_of(made("DQN"))
+    wider = made("DQN", net_arch=[16])
+    for damaged in ({**state, "parameters": {}}, {**state, "counters": None}, state):
+        with pytest.raises(UserError, match="the saved state of the model is damaged, or not of these settings"):
+            put_back(wider, damaged)
+
+
 def test_points_of_several_environments_are_at_the_first_step_behind_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,11 +199,56 @@ def test_points_of_several_environments_are_at_the_first_step_behind_them(
             r"SAC takes no Discrete actions, which CartPole-v1 has: take DQN or PPO",
         ),
         ("DQN", {"env": {"id": "Pendulum-v1"}}, r"DQN takes no Box actions, which Pendulum-v1 has: take SAC or PPO"),
+        ("MaskablePPO", {"env": {"id": "Pendulum-v1"}}, r"MaskablePPO takes no Box actions, .*: take SAC or PPO"),
+        (
+            "PPO",
+            {"policy": "MlpPolcy"},
+            "agent.policy=MlpPolcy: PPO of stable_baselines3 has no MlpPolcy.*mean MlpPoli",
+        ),
+        ("RecurrentPPO", {"policy": "MlpPolicy"}, "has no MlpPolicy, it has MlpLstmPolicy"),
+        ("PPO", {"learning_rate": float("nan")}, "agent.learning_rate=nan must be a finite number"),
+        ("PPO", {"n_steps": 16.5}, "agent.n_steps=16.5 must be a whole number"),
+        ("PPO", {"device": "cdua"}, "agent.device=cdua must be cpu, cuda, cuda:1 or auto"),
+        ("PPO", {"num_hindsight_goals": 0}, "agent.num_hindsight_goals=0 must be 1 or more"),
     ],
 )
 def test_what_cannot_be_is_refused(name: str, more: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         Sb3(**settings(name, **more))
+
+
+@pytest.mark.parametrize(
+    ("name", "seen", "policy"),
+    [
+        ("CrossQ", "Cnn", None),
+        ("CrossQ", "Mlp", "MlpPolicy"),
+        ("ARS", "MultiInput", None),
+        ("RecurrentPPO", "Cnn", "CnnLstmPolicy"),
+        ("SAC", "Cnn", "CnnPolicy"),
+    ],
+)
+def test_observations_without_a_policy_are_refused_before_a_run(
+    name: str, seen: str, policy: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = sb3_trainer._World("Box", seen, has_goals=False, time_limit=None)
+    monkeypatch.setattr(sb3_trainer, "_world_of", lambda make: world)
+    if policy is not None:
+        assert Sb3(**settings(name))._policy_in(world) == policy
+    else:
+        with pytest.raises(UserError, match=rf"agent.algorithm={name} in .*: {name} of .* has no {seen}Policy, it has"):
+            Sb3(**settings(name))
+
+
+def test_whole_numbers_and_others_are_what_the_class_needs() -> None:
+    model = made("DQN", buffer_size=2e2, train_freq=4.0, batch_size=8.0, gamma=1)
+    model.learn(24)
+    assert (model.buffer_size, model.batch_size, model.gamma) == (200, 8, 1.0)
+    assert [type(one) for one in (model.buffer_size, model.batch_size, model.gamma)] == [int, int, float]
+    assert find("SAC").checked({"ent_coef": 0, "target_entropy": "auto", "train_freq": 1}) == {
+        "ent_coef": 0.0,
+        "target_entropy": "auto",
+        "train_freq": 1,
+    }
 
 
 def test_an_algorithm_that_is_not_installed_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -380,6 +455,11 @@ def test_a_trained_model_is_played(tuner: CommandLine) -> None:
     obs = np.array([0.1, 0.2, 0.1, 0.2], np.float32)
     seen = player.model.get_vec_normalize_env().normalize_obs(obs)
     assert player.predict(obs)[0] == player.model.predict(seen, deterministic=True)[0]
+    longer = tuner("train", "resume=mine", "training.total_steps=96", "evaluation.num_episodes=2")
+    assert longer.status == 0, longer
+    assert load_agent("mine").num_env_steps == 96
+    lines = (tuner.folder / "mine" / "reports.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [0.25, 0.5, 1.0]
     (tuner.folder / "mine" / "state").rename(tuner.folder / "mine" / "gone")
     assert "has no checkpoint yet" in tuner.refused("play", "mine")
 
@@ -430,7 +510,14 @@ def test_schedules_noise_and_networks_reach_the_model() -> None:
 
 
 def test_random_numbers_are_those_of_all_three_sources() -> None:
-    assert {"torch", "numpy", "python"} <= random_numbers().keys()
+    def drawn() -> tuple[float, float, float]:
+        return torch.rand(()).item(), float(np.random.rand()), random.random()  # noqa: NPY002
+
+    before = random_numbers()
+    first = drawn()
+    assert all(one != other for one, other in zip(first, drawn(), strict=True))
+    set_random_numbers(before)
+    assert drawn() == first
 
 
 @pytest.mark.parametrize(

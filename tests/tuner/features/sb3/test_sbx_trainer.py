@@ -1,7 +1,9 @@
 """Algorithms of SBX in the place of an agent: settings everywhere, runs where the package is installed."""
 
+import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -38,7 +40,19 @@ class SAC:
                  use_sde: bool = False, sde_sample_freq: int = -1, use_sde_at_warmup: bool = False,
                  param_resets: list[int] | None = None, seed: int | None = None, device: str = "auto"):
         raise AssertionError("it is not made while settings are checked")
+
+class PPO:
+    def __init__(self, policy, env, learning_rate: "float | Schedule" = 3e-4, n_steps: int = 2048,
+                 clip_range: "float | Schedule" = 0.2, clip_range_vf: "float | Schedule | None" = None,
+                 use_sde: bool = False, sde_sample_freq: int = -1):
+        raise AssertionError("it is not made while settings are checked")
+
+class DQN:
+    def __init__(self, policy, env, learning_rate: "float | Schedule" = 1e-4, buffer_size: int = 1_000_000,
+                 replay_buffer_class=None):
+        raise AssertionError("it is not made while settings are checked")
 """
+GOALS = {"id": "note_rl.examples.environments:BitFlipping-v0"}
 
 
 @pytest.fixture
@@ -59,6 +73,45 @@ def test_settings_are_those_of_its_own_class_which_is_not_imported(like_sbx: Non
     assert "sbx" not in sys.modules
     with pytest.raises(UserError, match=r"agent.learning_rat: SAC of sbx has no such setting.*learning_rate"):
         Sbx("SAC", {"id": "Pendulum-v1"}, learning_rat=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "message"),
+    [
+        ("PPO", {"clip_range_vf": 0.2}, "agent.clip_range_vf has no effect: PPO of sbx does not use it; leave it out"),
+        ("PPO", {"use_sde": True}, "agent.use_sde has no effect"),
+        ("DQN", {"linear": ["learning_rate"], "learning_rate": 0.1}, "DQN of sbx cannot change it during a run"),
+        ("DQN", {"net_arch": [64, 32]}, r"DQN of sbx has 2 hidden layers of one size; type agent.net_arch=\[64,64\]"),
+        ("DQN", {"env": GOALS}, "DQN of sbx has no MultiInputPolicy, it has MlpPolicy, CnnPolicy"),
+        ("PPO", {"policy": "SimbaPolicy"}, "PPO of sbx has no SimbaPolicy"),
+    ],
+)
+def test_what_has_no_effect_there_is_refused(like_sbx: None, name: str, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Sbx(name, **{"env": {"id": "CartPole-v1"}, **more})
+    assert Sbx("PPO", {"id": "CartPole-v1"}, learning_rate=0.1, linear=["learning_rate"], clip_range=1)
+    assert Sbx("DQN", {"id": "CartPole-v1"}, net_arch=[64, 64])
+
+
+def test_a_folder_of_that_name_is_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sbx").mkdir()
+    folder = SimpleNamespace(origin=None, submodule_search_locations=[str(tmp_path / "sbx")])
+    monkeypatch.setattr("tuner.features.sb3.sb3_algorithms.find_spec", lambda name: folder)
+    with pytest.raises(UserError, match="needs sbx, which is not installed"):
+        find("SAC", "sbx")
+
+
+def test_a_graphics_card_is_shared_and_never_taken_for_granted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.features.sb3.sbx_state.import_quickly", lambda package: package)
+    for variable in ("XLA_PYTHON_CLIENT_PREALLOCATE", "NPROC"):
+        monkeypatch.setenv(variable, "")  # so that it is put back behind the test
+        monkeypatch.delenv(variable)
+    backends = iter(("gpu", "cpu"))
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(default_backend=lambda: next(backends)))
+    assert import_sbx("sbx", "auto") == import_sbx("sbx", "cuda") == "sbx"
+    assert os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+    with pytest.raises(UserError, match=r"agent\.device=cuda: JAX finds no graphics card here, only cpu"):
+        import_sbx("sbx", "cuda")
 
 
 def test_a_library_that_is_not_installed_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +147,9 @@ def test_the_file_of_an_algorithm_has_what_its_class_takes_with_its_defaults(nam
     written = yaml.safe_load((CONF / "agent" / f"{file_of(name, 'sbx')}.yaml").read_text())["agent"]
     kind = find(name, "sbx")
     assert written.keys() - {"algorithm", "action_noise", "_target_"} == kind.parameters.keys()
-    taken = inspect.signature(getattr(import_sbx("sbx", "cpu"), name).__init__).parameters
+    kept = getattr(import_sbx("sbx", "cpu"), name)
+    assert set(kind.policies) == set(kept.policy_aliases)
+    taken = inspect.signature(kept.__init__).parameters
     for key in kind.parameters:
         assert written[key] == taken[key].default, key
     searched = yaml.safe_load((CONF / "space" / f"{file_of(name, 'sbx')}.yaml").read_text())["agent"]
@@ -109,7 +164,7 @@ def settings(name: str, **more: Any) -> dict[str, Any]:
         small["n_steps"] = 1
     limits = {"id": "Pendulum-v1" if name in CONTINUOUS else "CartPole-v1", "kwargs": {}, "num_envs": 1}
     limits["max_episode_steps"] = 12
-    sizes = {"total_steps": 48, "num_points": 3, "num_episodes": 1, "net_arch": [8]}
+    sizes = {"total_steps": 48, "num_points": 3, "num_episodes": 1, "net_arch": [8, 8]}
     return {"algorithm": name, "env": limits, **sizes, **small, **more}
 
 
@@ -165,6 +220,29 @@ def _map(change: Any, tree: Any) -> Any:
     from importlib import import_module
 
     return import_module("jax").tree_util.tree_map(change, tree)
+
+
+@installed
+@pytest.mark.parametrize("name", SBX)
+def test_a_rate_that_may_fall_does(name: str) -> None:
+    rate = {"learning_rate": 0.5, "linear": ["learning_rate"]}
+    if "learning_rate" not in find(name, "sbx").schedules:
+        with pytest.raises(UserError, match="cannot change it during a run"):
+            Sbx(**settings(name, **rate))
+        return
+    run_it = Sbx(**settings(name, **rate))
+    model = run_it._model(run_it._imported(), 3)
+    model.learn(40)
+    state = model.policy.actor_state.opt_state
+    found = (state[1] if name == "PPO" else state).hyperparams["learning_rate"]
+    assert 0.0 <= float(found) < 0.5
+
+
+@installed
+@pytest.mark.parametrize("name", ["SAC", "TQC", "CrossQ"])
+def test_a_whole_weight_of_the_entropy_is_taken(name: str) -> None:
+    run_it = Sbx(**settings(name, ent_coef=1))
+    assert run_it._model(run_it._imported(), 3).ent_coef_init == 1.0
 
 
 @installed

@@ -74,6 +74,25 @@ def test_a_study_is_packed_with_its_verdict(tuner: CommandLine) -> None:
     assert (tuner.folder / "runs" / "winner" / "config.yaml").is_file()
 
 
+def test_what_is_of_this_machine_is_in_no_file_of_the_archive(tuner: CommandLine) -> None:
+    (tuner.folder / "joes_groups").mkdir()
+    assert tuner("train", *SMALL_AGENTS["dqn"], *SMALL, "hydra.run.dir=joes_run").status == 0
+    typed = ("init=joes_run", "env.max_episode_steps=77", "study.name=s")
+    words = ("tune", "--config-dir", "joes_groups", *SMALL_AGENTS["dqn"], *SMALL, *SMALL_STUDY, *typed)
+    assert tuner(*words).status == 0
+    answer = tuner("push", "s")
+    assert answer.status == 0, answer
+    with zipfile.ZipFile(tuner.folder / "s.zip") as archive:
+        texts = {name: archive.read(name).decode(errors="replace") for name in archive.namelist()}
+    assert not [name for name, text in texts.items() if "joes_" in text]
+    result = texts[RESULT_FILE]
+    assert "    tuner train " in result
+    assert "env.max_episode_steps=77" in result
+    assert "Left out, as it is of the machine that this comes from: --config-dir, init." in result
+    command, left_out = push._for_others("tuner train agent=ppo '+env.kwargs.map=/home/joe/map' ++env.kwargs.token=a1")
+    assert (command, left_out) == ("tuner train agent=ppo", ["env.kwargs.map", "env.kwargs.token"])
+
+
 def test_the_same_files_make_the_same_archive(packed: Path) -> None:
     again = packed.with_name("b.zip")
     pack(packed.parent / "made", again)
@@ -188,6 +207,21 @@ def test_settings_that_are_of_this_machine_are_named_with_the_archive(
         ({"env": {"kwargs": {"server": "https://example.org/a/b"}}}, []),
         ({"env": {"kwargs": {"api_key": "abc"}}}, ["env.kwargs.api_key (it looks like a secret)"]),
         ({"env": {"kwargs": {"db": "postgresql://me:hush@host/db"}}}, ["env.kwargs.db (it looks like a secret)"]),
+        *(
+            ({"env": {"kwargs": {"at": text}}}, [f"env.kwargs.at={text[:3]}"])
+            for text in (
+                *("C:/Users/joe/x", "file:///home/joe/x", "sqlite:////home/joe/x.db", "a:/home/joe/x", "//nas/joe/x"),
+                r"\\server\share",
+            )
+        ),
+        *(
+            ({"env": {"kwargs": {name: "hush"}}}, [f"env.kwargs.{name} (it looks like a secret)"])
+            for name in ("pwd", "credentials", "auth", "auth_header", "private_key", "aws_access_key_id", "bearer")
+        ),
+        ({"env": {"kwargs": {"password": 123456}}}, ["env.kwargs.password (it looks like a secret)"]),
+        ({"env": {"tokens": {"github": "hush"}}}, ["env.tokens.github (it looks like a secret)"]),
+        ({"env": {"kwargs": {"num_tokens": 8, "author": "joe", "uses_password": True, "token": ""}}}, []),
+        ({"env": {"kwargs": {"db": "sqlite:///here.db", "ratio": "a/b", "url": "s3://bucket/a/b"}}}, []),
     ],
 )
 def test_private_settings(config: dict[str, object], named: list[str]) -> None:

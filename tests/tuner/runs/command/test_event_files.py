@@ -41,6 +41,13 @@ def test_scalars_are_read_as_they_come(tmp_path: Path) -> None:
     assert reader.names == {"charts/ret", "loss"}
 
 
+def test_a_damaged_record_is_passed_over(tmp_path: Path) -> None:
+    damaged = struct.pack("<QI", 4, 0) + b"\x0a\xff\xff\xff" + b"\0\0\0\0"
+    content = record(1, tag="x", simple_value=0.5) + damaged + record(3, tag="x", simple_value=2.5)
+    (tmp_path / "events.out.tfevents.1").write_bytes(content)
+    assert polled(TensorBoardEvents(tmp_path, "", "x", None)) == [(1.0, 0.5), (3.0, 2.5)]
+
+
 def test_tensors_of_one_number_are_scalars_too(tmp_path: Path) -> None:
     content = b"".join(
         record(step, tag="x", tensor=one)

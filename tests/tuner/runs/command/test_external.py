@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+import tuner as api
 from tests.tuner.runs.reporters import Reporter
 from tuner.errors import UserError
-from tuner.runs.command.external import Script, ScriptError
+from tuner.runs.command.external import Script, ScriptError, _failure
 from tuner.runs.functions import run_function
 from tuner.trial import system
 from tuner.trial.launch import SILENCE_VARIABLE
@@ -445,7 +446,43 @@ def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any], message:
         Script(**{"command": "true", "read": "jsonl", "metric": "ret", "step": "step", **settings})
 
 
-def test_outside_of_a_run_it_does_nothing() -> None:
+def test_outside_of_a_run_it_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="agent=command runs by tuner train or tuner tune only"):
-        Script("true", "ret", "jsonl", step="step")(seed=0)
-    assert os.getpgrp()
+        Script("touch started", "ret", "jsonl", step="step")(seed=0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_complete_run_goes_on_with_more_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script.py").write_text(f"{SCRIPT}for step in range(10, steps + 1, 10): log(step, step)")
+    command = f"agent.command='{sys.executable} script.py x {{steps}} {{seed}}'"
+    typed = ["agent=command", command, "agent.read=jsonl", "agent.metric=ret", "agent.step=step", "tracker=jsonl"]
+    api.train([*typed, "training.total_steps=40", "evaluation.num_points=4"], folder=tmp_path / "run")
+    outcome = api.train([f"resume={tmp_path / 'run'}", "training.total_steps=80"])
+    found = [(point.num_env_steps, point.mean_return) for point in outcome.evaluations]
+    assert found == [(10, 10.0), (20, 20.0), (30, 30.0), (40, 40.0), (60, 55.0), (80, 75.0)]
+
+
+def test_one_that_is_resumed_without_a_value_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = """
+if "--resume" in sys.argv:
+    sys.exit(0)
+log(25, 1)
+open("a.ckpt", "w").close()
+log(50, 2)
+sys.exit(1)
+"""
+    reporter, said = Reporter(), list[str]()
+    monkeypatch.setattr(reporter, "ends", lambda reason, used: said.append(reason))
+    with pytest.raises(ScriptError):
+        run(tmp_path, body, reporter, **CHECKPOINTS)
+    run(tmp_path, body, reporter, **CHECKPOINTS)
+    assert reporter.reported[-1] == (1.0, 2.0)
+    (line,) = said
+    assert line.startswith("the command ended at step 50 of 100 and gave no value after it was resumed: its last score")
+
+
+def test_a_signal_without_a_name_is_given_by_its_number() -> None:
+    assert "the command was ended by signal 35; it printed nothing" in str(_failure(-35, ""))
+    assert "the command was ended by SIGSEGV" in str(_failure(-11, ""))

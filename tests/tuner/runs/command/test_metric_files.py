@@ -1,6 +1,7 @@
 """Metrics in files that are being written: JSON lines, CSV, printed lines."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,21 @@ def test_json_lines_are_read_as_they_come_from_all_files(tmp_path: Path) -> None
     assert reader.num_files == 2
 
 
+def test_a_folder_that_goes_while_it_is_listed_costs_no_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append(tmp_path / "log.jsonl", '{"step": 1, "ret": 2}\n')
+    reader, listed, fails = JsonLines(tmp_path, "", "ret", "step"), Path.glob, iter((True, False, *[True] * 3))
+
+    def racing(self: Path, pattern: str) -> Iterator[Path]:
+        if next(fails):
+            raise FileNotFoundError(f"{self}/tmp-checkpoint-5")
+        return iter(list(listed(self, pattern)))
+
+    monkeypatch.setattr(Path, "glob", racing)
+    assert polled(reader) == [(1.0, 2.0)]
+    append(tmp_path / "log.jsonl", '{"step": 2, "ret": 3}\n')
+    assert polled(reader) == [(2.0, 3.0)], "those that are known are read"
+
+
 def test_a_file_that_is_written_anew_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     reader = JsonLines(tmp_path, "", "v", "s")
@@ -45,6 +61,11 @@ def test_values_that_are_no_numbers_are_left_out_and_nan_is_one(tmp_path: Path) 
     append(tmp_path / "x.jsonl", '{"s": 3, "v": NaN}\n')
     ((step, value),) = polled(JsonLines(tmp_path, "", "v", "s"))
     assert (step, value != value) == (3.0, True)
+
+
+def test_a_table_of_another_system_may_begin_with_a_mark_of_its_encoding(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfstep,ret\n1,2\n")
+    assert polled(CsvTable(tmp_path, "", "ret", "step")) == [(1.0, 2.0)]
 
 
 def test_csv_has_its_names_in_the_first_line(tmp_path: Path) -> None:
