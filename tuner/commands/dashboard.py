@@ -3,10 +3,8 @@
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 from omegaconf import DictConfig
-from optuna.storages import BaseStorage
 
 from tuner.commands.features import InCommands
 from tuner.commands.report import require_studies
@@ -14,7 +12,7 @@ from tuner.errors import UserError
 from tuner.features import parts
 from tuner.study import StudyStore, fill_in_missing
 from tuner.study.storage.open_storage import check_url, open_storage
-from tuner.study.watching.typed_trials import TypedTrials
+from tuner.study.watching.typed_trials import with_typed_trials
 from tuner.support.console import PlainConsole
 from tuner.support.passwords import shown
 
@@ -35,7 +33,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     with StudyStore(url) as store:
         fill_in_missing(store, Path(config.folder))
         files = next(filter(None, (part.files(config, store) for part in parts(InCommands))), None)
-    storage = cast(BaseStorage, TypedTrials(open_storage(url)))
+    storage = with_typed_trials(open_storage(url))
     from optuna_dashboard import run_server
 
     address = f"http://{config.host}:{config.port}"

@@ -1,6 +1,4 @@
-"""What optuna-dashboard is shown of trials."""
-
-from typing import cast
+"""Trials in optuna-dashboard: parameters as they are typed."""
 
 import optuna
 import pytest
@@ -8,7 +6,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.storages import BaseStorage, InMemoryStorage
 
 from tuner.study.space.space import Space
-from tuner.study.watching.typed_trials import TypedTrials
+from tuner.study.watching.typed_trials import with_typed_trials
 from tuner.trial.messages import JsonDict
 
 CONFIG: JsonDict = {
@@ -40,7 +38,7 @@ def shown_of(inner: BaseStorage, *, space: Space | None = SPACE) -> optuna.Study
         for path, typed in SPACE.values({**drawn}, CONFIG).items():
             trial.set_user_attr(path, typed)
         study.tell(trial, float(value))
-    return optuna.load_study(storage=cast(BaseStorage, TypedTrials(inner)), study_name="s")
+    return optuna.load_study(storage=with_typed_trials(inner), study_name="s")
 
 
 def test_parameters_have_the_names_and_values_that_are_typed() -> None:
@@ -61,7 +59,7 @@ def test_parameters_have_the_names_and_values_that_are_typed() -> None:
 
 
 def test_importances_are_of_the_parameters_as_typed() -> None:
-    assert set(optuna.importance.get_param_importances(shown_of(InMemoryStorage()))) <= {
+    assert set(optuna.importance.get_param_importances(shown_of(InMemoryStorage()))) == {
         *("agent.gamma", "agent.kind", "buffer.batch_size", "buffer.share", "optimizer.learning_rate")
     }
 
@@ -92,3 +90,17 @@ def test_a_trial_that_has_no_values_yet_shows_those_of_its_draws() -> None:
     shown = study.trials[3]
     assert shown.params["agent.gamma"] == pytest.approx(1.0 - trial.params["1-agent.gamma"])
     assert shown.params["buffer.batch_size"] == 2 ** trial.params["log2(buffer.batch_size)"]
+
+
+@pytest.mark.parametrize("odd", [[1], {"a": 1}, float("nan"), "x", None])
+def test_an_attribute_that_is_no_number_gives_way_to_what_was_drawn(odd: object) -> None:
+    inner = InMemoryStorage()
+    study = shown_of(inner)
+    trial = optuna.load_study(storage=inner, study_name="s").ask(SPACE.distributions())
+    for path in ("agent.gamma", "buffer.share"):
+        trial.set_user_attr(path, odd)
+    shown = study.trials[3]
+    assert shown.params["agent.gamma"] == pytest.approx(1.0 - trial.params["1-agent.gamma"])
+    assert "buffer.share" not in shown.params, "a share of what is not known"
+    (stored,) = (name for name in trial.params if "buffer.share" in name)
+    assert shown.params[stored] == trial.params[stored]

@@ -5,14 +5,14 @@ share of another setting. The values as typed are attributes of each trial.
 """
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial
 
-from tuner.results.records import Scalar
 from tuner.study.space.parameter_text import axis_kind, value_at
 from tuner.study.storage import store as attributes
 
@@ -61,6 +61,11 @@ class TypedTrials:
 BaseStorage.register(TypedTrials)
 
 
+def with_typed_trials(storage: BaseStorage) -> BaseStorage:
+    """The storage as `TypedTrials` shows it."""
+    return cast(BaseStorage, TypedTrials(storage))
+
+
 def as_typed(trials: Sequence[FrozenTrial], space: Space) -> list[FrozenTrial]:
     """The same trials with parameters as they are typed; what the space does not describe stays.
 
@@ -77,22 +82,25 @@ def as_typed(trials: Sequence[FrozenTrial], space: Space) -> list[FrozenTrial]:
     return [_shown(trial, own, known, shown) if own else trial for trial, own in zip(trials, values, strict=True)]
 
 
-def _values(trial: FrozenTrial, space: Space) -> dict[str, Scalar]:
-    """Optuna's name of each parameter that is a number -> its value as typed."""
-    return {
-        name: trial.user_attrs.get(space[name]["path"], value_at(space[name], drawn))
-        for name, drawn in trial.params.items()
-        if name in space
-    }
+def _values(trial: FrozenTrial, space: Space) -> dict[str, float]:
+    """Optuna's name of each parameter that is a number -> its value as typed; without one for a share of nothing."""
+    found = {}
+    for name, drawn in trial.params.items():
+        if name not in space:
+            continue
+        typed = trial.user_attrs.get(space[name]["path"])
+        if not isinstance(typed, int | float) or not math.isfinite(typed):  # not there yet, or somebody's own
+            if space[name]["of"]:
+                continue
+            typed = value_at(space[name], drawn)
+        found[name] = typed
+    return found
 
 
-def _distribution(described: Mapping[str, Any], values: Sequence[Scalar]) -> BaseDistribution:
+def _distribution(described: Mapping[str, Any], values: Sequence[float]) -> BaseDistribution:
     """A range for the values of all trials, as wide as the space where this does not follow another setting."""
-    numbers = [value for value in values if isinstance(value, int | float)]
-    if len(numbers) < len(values):  # an attribute that somebody has changed
-        return CategoricalDistribution(list(dict.fromkeys(values)))
-    if not described["of"]:
-        numbers += [value_at(described, described[end]) for end in ("low", "high")]
+    ends = () if described["of"] else ("low", "high")
+    numbers = [*values, *(value_at(described, described[end]) for end in ends)]
     low, high = min(numbers, default=0), max(numbers, default=0)
     log = low > 0 and axis_kind(described) == "log"
     if all(isinstance(number, int) for number in numbers):
@@ -101,7 +109,7 @@ def _distribution(described: Mapping[str, Any], values: Sequence[Scalar]) -> Bas
 
 
 def _shown(
-    trial: FrozenTrial, values: Mapping[str, Scalar], space: Space, shown: Mapping[str, BaseDistribution]
+    trial: FrozenTrial, values: Mapping[str, float], space: Space, shown: Mapping[str, BaseDistribution]
 ) -> FrozenTrial:
     seen = copy.copy(trial)
     path = {name: space[name]["path"] if name in values else name for name in trial.params}
