@@ -12,7 +12,7 @@ from note_rl.agents.shared.keras.encoded import EncodedNetwork
 from note_rl.agents.shared.keras.layered import LayeredNetwork, have_one_trunk, policy_and_value, through_one_trunk
 from note_rl.agents.shared.keras.networks import MLP, mlp
 from note_rl.agents.shared.keras.numbers import means_of, numbers_of
-from note_rl.agents.shared.keras.recurrent import Memories, RecurrentNetwork, State, check_memories
+from note_rl.agents.shared.keras.recurrent import Memories, RecurrentNetwork, State, check_memories, memories_of
 from note_rl.agents.shared.memories import observations_alone
 from note_rl.agents.shared.spaces import any_spaces, num_outputs
 from note_rl.learners.numpy_memory import ActingMemory
@@ -60,7 +60,7 @@ class ActorCritic(ActorCriticSettings, RL):
     def memories(self) -> Memories | None:
         """Those of policy and value, which are attributes already; None: nothing is remembered."""
         network = means_of(self.actor)
-        return Memories(network.memory, self.critic.memory) if isinstance(network, RecurrentNetwork) else None
+        return memories_of(network, self.critic) if isinstance(network, RecurrentNetwork) else None
 
     def initial_state(self, num_envs: int) -> dict[str, Array]:
         """Zeros, of networks with a memory; else nothing."""

@@ -18,7 +18,7 @@ from note_rl.replay.whole_sequences import SequencedRollout
 from note_rl.settings import GSDE, Adaptive
 from note_rl.training.callbacks import LambdaCallback
 from note_rl.types import STATE_BEFORE
-from tests.note_rl.frameworks import frameworks
+from tests.note_rl.frameworks import Framework, frameworks
 from tests.note_rl.small_environments import Counting
 
 BOTH = pytest.mark.parametrize("framework", frameworks())
@@ -271,3 +271,13 @@ def test_replicas_and_measured_gradients_are_refused():
     agent = ready(made(framework, Counting))
     with pytest.raises(AgentContractError, match=r"PPO has a memory \(initial_state\)"):
         agent.distributed_training(optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=32, replicas=2)
+
+
+@pytest.mark.traced
+def test_keras_traces_the_updates_of_a_memory():
+    """A loss that meets another object at each look at `memories` stays eager, at a hundred times the cost."""
+    framework = Framework("keras")
+    agent = ready(made(framework, Counting()))
+    train(framework, agent, 16 * 14)
+    assert agent.learner.num_traces == 1
+    assert "keeps changing" not in str(agent.how_steps_are_taken())

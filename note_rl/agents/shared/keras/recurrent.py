@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import keras
 import tensorflow as tf
@@ -166,6 +167,18 @@ class Memories(PolicyAndValue):
             return seen, seen
         of_policy, of_value = through_sequences([self.policy, self.value], s, tf.split(before, 2, axis=1), starts)
         return of_policy, of_value
+
+
+_MEMORIES: WeakKeyDictionary[RecurrentNetwork, Memories] = WeakKeyDictionary()
+"""By the network of the policy: an object made anew at each look would have the loss traced anew at each step."""
+
+
+def memories_of(policy: RecurrentNetwork, value: RecurrentNetwork) -> Memories:
+    """Returns the memories of a policy and its value; the same object for the same two."""
+    known = _MEMORIES.get(policy)
+    if known is None or known.policy is not policy.memory or known.value is not value.memory:
+        known = _MEMORIES[policy] = Memories(policy.memory, value.memory)
+    return known
 
 
 def check_memories(agent: Any, policy: keras.Model, value: keras.Model, critic_network: Any) -> None:
