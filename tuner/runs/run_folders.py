@@ -331,9 +331,8 @@ def continue_with(folder: Path, config: JsonDict) -> None:
     own = written_config(folder)
     before, after = (one["training"]["total_steps"] for one in (own, config))
     reports = read_reports(folder)
-    if not is_function(own) and _is_complete(
-        folder, own
-    ):  # one that ended by itself has reported for the rest of its budget, too
+    # one that ended by itself has reported for the rest of its budget, too
+    if not is_function(own) and _is_complete(folder, own):
         reports = [(step, value) for step, value in reports if step <= steps_done(folder) / before + STEP_TOLERANCE]
     if after != before or len(reports) < len(read_reports(folder)):
         times = read_times(folder)
