@@ -20,6 +20,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from contenders import CASES, OTHERS, OURS
 
@@ -40,6 +41,7 @@ class Measured:
     env_steps_per_cpu_s: list[float] = field(default_factory=list)
     gradient_steps_per_s: list[float] = field(default_factory=list)
     compile_s: list[float] = field(default_factory=list)
+    way: str = ""
 
 
 def main() -> None:
@@ -70,10 +72,12 @@ def measure(case: str, backends: Sequence[str], others: str, rounds: int) -> Non
             record.env_steps_per_cpu_s.append(run["env_steps"] / run["cpu_s"])
             record.gradient_steps_per_s.append(run["gradient_steps"] / run["seconds"])
             record.compile_s.append(run["compile_s"])
+            record.way = run["way"]
     for contender, record in measured.items():
         rate, updates = statistics.median(record.env_steps_per_s), statistics.median(record.gradient_steps_per_s)
         compile_s = statistics.median(record.compile_s)
-        print(f"  {contender:<15}{rate:>9,.0f} env steps/s {updates:>8,.0f} updates/s {compile_s:>6.1f} s to compile")
+        rates = f"{rate:>9,.0f} env steps/s {updates:>8,.0f} updates/s {compile_s:>6.1f} s to compile"
+        print(f"  {contender:<15}{rates}  {record.way}".rstrip())
     for ours in backends:
         for other in OTHERS:
             if ours in measured and other in measured:
@@ -90,7 +94,7 @@ def _ratio(mine: Sequence[float], theirs: Sequence[float]) -> str:
     return f"{statistics.median(ratios):.2f} [{ratios[0]:.2f}, {ratios[-1]:.2f}]"
 
 
-def run_once(interpreter: str, contender: str, case: str, script: str = "contenders.py") -> dict[str, float] | None:
+def run_once(interpreter: str, contender: str, case: str, script: str = "contenders.py") -> dict[str, Any] | None:
     """One measurement, by a script beside this one; None, with the reason printed, where it cannot be had."""
     done = subprocess.run(
         [interpreter, str(Path(__file__).with_name(script)), contender, case],
@@ -103,7 +107,7 @@ def run_once(interpreter: str, contender: str, case: str, script: str = "contend
     if done.returncode != 0:
         print(f"  {contender} is left out: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
         return None
-    measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return measured
 
 

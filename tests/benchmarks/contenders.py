@@ -1,8 +1,9 @@
 # ruff: noqa: T201
 """One measurement of `against_others.py`, in a process of its own: `python contenders.py CONTENDER CASE`.
 
-Prints a line of JSON: environment steps, gradient steps, seconds and processor seconds of the timed part, and the
-seconds that the first steps took beyond what as many later ones do (tracing, compilation).
+Prints a line of JSON: environment steps, gradient steps, seconds and processor seconds of the timed part, the
+seconds that the first steps took beyond what as many later ones do (tracing, compilation), and which way our agent
+took its gradient steps. The timed part has at least 20,000 gradient steps or takes at least 30 s.
 """
 
 import json
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-OURS = ("torch", "torch_compiled", "keras")  # compiled: as `jit_compile=True` asks for; by itself in long training only
+OURS = {"torch": False, "torch_compiled": True, "keras": "auto"}
+"""Our contenders, with their `jit_compile`: by default, PyTorch compiles in long training and records in short."""
 OTHERS = ("sb3", "sbx")
 
 
@@ -44,7 +46,7 @@ class Case:
     num_epochs: int = 1
     learning_starts: int = 1000
     warm_steps: int = 3000
-    timed_steps: int = 10_000
+    timed_steps: int = 20_000
     num_envs: int = 1
     lstm_units: int | None = None
 
@@ -68,15 +70,15 @@ class Case:
 
 
 CASES = {
-    "dqn_published": Case("DQN", "CartPole-v1", (256, 256), 64, (256, 128)),
+    "dqn_published": Case("DQN", "CartPole-v1", (256, 256), 64, (256, 128), timed_steps=40_960),
     "dqn_16": Case("DQN", "CartPole-v1", (64, 64), 64, (16, 16)),
-    "dqn_1": Case("DQN", "CartPole-v1", (64, 64), 64, (1, 1), timed_steps=4000),
+    "dqn_1": Case("DQN", "CartPole-v1", (64, 64), 64, (1, 1)),
     "ppo": Case(
         *("PPO", "CartPole-v1", (64, 64), 256),
         rollout_steps=32,
         num_epochs=20,
         warm_steps=2560,
-        timed_steps=51_200,
+        timed_steps=256_000,
         num_envs=8,
     ),
     "ppo_lstm": Case(
@@ -84,21 +86,21 @@ CASES = {
         rollout_steps=32,
         num_epochs=20,
         warm_steps=2560,
-        timed_steps=25_600,
+        timed_steps=102_400,
         num_envs=8,
         lstm_units=64,
     ),
-    "a2c": Case("A2C", "CartPole-v1", (64, 64), 40, rollout_steps=5, warm_steps=4000, timed_steps=160_000, num_envs=8),
+    "a2c": Case("A2C", "CartPole-v1", (64, 64), 40, rollout_steps=5, warm_steps=4000, timed_steps=320_000, num_envs=8),
     "trpo": Case(
         *("TRPO", "CartPole-v1", (64, 64), 512),
         rollout_steps=512,
         num_epochs=20,
         warm_steps=4096,
-        timed_steps=20_480,
+        timed_steps=327_680,
         num_envs=2,
     ),
-    "td3": Case("TD3", "Pendulum-v1", (256, 256), 256, (8, 8), warm_steps=2000, timed_steps=2000),
-    "sac": Case("SAC", "Pendulum-v1", (256, 256), 256, (8, 8), warm_steps=2000, timed_steps=2000),
+    "td3": Case("TD3", "Pendulum-v1", (256, 256), 256, (8, 8), warm_steps=2000, timed_steps=10_000),
+    "sac": Case("SAC", "Pendulum-v1", (256, 256), 256, (8, 8), warm_steps=2000, timed_steps=10_000),
 }
 LEARNING_RATE, GAMMA, CAPACITY, MAX_GRAD_NORM = 1e-3, 0.99, 50_000, 10.0
 TRUST_REGION = {"gae_lambda": 0.98, "cg_damping": 1e-3}
@@ -109,7 +111,7 @@ CLIP = {"DQN": MAX_GRAD_NORM, "PPO": 0.5, "A2C": 0.5}
 def main(contender: str, name: str) -> None:
     """Train twice as one would train once, timing the second part."""
     case = CASES[name]
-    learn = _ours(case, contender) if contender in OURS else _theirs(case, contender)
+    learn, way = _ours(case, contender) if contender in OURS else (_theirs(case, contender), lambda: "")
     began = time.perf_counter()
     learn(case.warm_steps)
     warm_s = time.perf_counter() - began
@@ -118,17 +120,17 @@ def main(contender: str, name: str) -> None:
     seconds, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
     only_collected = 0 if case.rollout_steps is not None else case.learning_starts
     usual_s = seconds * (case.warm_steps - only_collected) / case.timed_steps
-    measured = {"env_steps": case.timed_steps, "gradient_steps": case.gradient_steps}
+    measured = {"env_steps": case.timed_steps, "gradient_steps": case.gradient_steps, "way": way()}
     print(json.dumps({**measured, "seconds": seconds, "cpu_s": cpu_s, "compile_s": max(warm_s - usual_s, 0.0)}))
 
 
-def _ours(case: Case, backend: str) -> Callable[[int], object]:
-    """Trains our agent for some more environment steps."""
+def _ours(case: Case, contender: str) -> tuple[Callable[[int], object], Callable[[], str]]:
+    """Trains our agent for some more environment steps; and says which way its gradient steps were taken."""
     from importlib import import_module
 
     from note_rl.settings import Settings
 
-    package = "keras" if backend == "keras" else "pytorch"
+    package = "keras" if contender == "keras" else "pytorch"
     agents, optimizers = (import_module(f"note_rl.{room}.{package}") for room in ("agents", "optimizers"))
     if package == "pytorch":
         import_module("torch").set_num_threads(1)
@@ -157,12 +159,12 @@ def _ours(case: Case, backend: str) -> Callable[[int], object]:
         make = partial(optimizers.adam, learning_rate=LEARNING_RATE)
     several = isinstance(agent.param[0], list) and case.rollout_steps is None
     optimizer = [make(group) for group in agent.param] if several else make(agent.param)
-    jit = True if backend == "torch_compiled" else "auto"
+    jit = OURS[contender]
 
     def learn(steps: int) -> object:
         return agent.train(optimizer=optimizer, total_steps=agent.num_env_steps + steps, jit_compile=jit, p=0)
 
-    return learn
+    return learn, lambda: str(agent.how_steps_are_taken())
 
 
 def _our_experience(case: Case) -> Any:

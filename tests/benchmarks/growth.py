@@ -34,7 +34,7 @@ def cost(backend: str, num_envs: int, width: int) -> float:
     updates = _PHASE // 4 if width == WIDTHS[0] else _PHASE
     steps = 16_384 if width == WIDTHS[0] else max(_PHASE * 4, 131_072 // width)
     case = replace(CASES["dqn_16"], num_envs=num_envs, hidden_sizes=(width, width), rhythm=(_PHASE, updates))
-    learn = _ours(case, backend)
+    learn, _ = _ours(case, backend)
     learn(case.warm_steps + (-case.warm_steps) % _PHASE)
     began = time.process_time()
     learn(steps)
