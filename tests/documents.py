@@ -12,8 +12,10 @@ from tuner.commands.guide import FOLDER
 ROOT: Final = Path(__file__).parents[1]
 GUIDES: Final = tuple(path.relative_to(ROOT).as_posix() for path in sorted(FOLDER.glob("*.md")))
 ROOMS: Final = ("conf", "note_rl", "note_rl/learners/pytorch/step_graph", "tuner", "tests", "tests/benchmarks")
+FIGURES: Final = tuple(sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("tests/benchmarks/*.md")))
+"""The pages that keep measured figures."""
 READMES: Final = ("README.md", *(f"{room}/README.md" for room in ROOMS))
-DOCUMENTS: Final = (*READMES, "CONTRIBUTING.md", "CHANGELOG.md", *GUIDES)
+DOCUMENTS: Final = (*dict.fromkeys((*READMES, *FIGURES)), "CONTRIBUTING.md", "CHANGELOG.md", *GUIDES)
 CLASSES: Final = {
     "sh": ("run", "check", "shown"),
     "python": ("run", "check", "shown", "file"),

@@ -4,7 +4,18 @@ import re
 
 import pytest
 
-from tests.documents import DOCUMENTS, GUIDES, ROOT, blocks_of, prose_of, rows_in, section, sentences_of, text_of
+from tests.documents import (
+    DOCUMENTS,
+    FIGURES,
+    GUIDES,
+    ROOT,
+    blocks_of,
+    prose_of,
+    rows_in,
+    section,
+    sentences_of,
+    text_of,
+)
 from tuner.commands.group_options import choices_in, group_names
 from tuner.config.comments import comments_of
 from tuner.trial.outcomes import Outcome
@@ -105,5 +116,11 @@ def parents_of(key: str) -> list[str]:
 def test_every_script_has_its_heading() -> None:
     folder = ROOT / "tests" / "benchmarks"
     scripts = [path.name for path in sorted(folder.glob("*.py")) if 'if __name__ == "__main__"' in path.read_text()]
-    headings = re.findall(r"^## `([\w.]+)`", text_of("tests/benchmarks/README.md"), re.MULTILINE)
-    assert sorted(headings) == scripts
+    pages = {page: re.findall(r"^## `([\w.]+)`", text_of(page), re.MULTILINE) for page in FIGURES}
+    assert sorted(heading for headings in pages.values() for heading in headings) == scripts
+    index = {(name, page) for name, page in re.findall(r"\[(\w+)\]\((?:(\w+\.md))?#\w+py\)", text_of(FIGURES[0]))}
+    assert index == {
+        (heading.removesuffix(".py"), "" if page == FIGURES[0] else page.rpartition("/")[2])
+        for page, headings in pages.items()
+        for heading in headings
+    }

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-OURS = {"torch": False, "torch_compiled": True, "keras": "auto"}
-"""Our contenders, with their `jit_compile`: by default, PyTorch compiles in long training and records in short."""
+OURS = {"torch": "auto", "torch_compiled": True, "keras": "auto"}
+"""Our contenders, with their `jit_compile`; `auto` is the default, which goes by network, steps to come and machine."""
 OTHERS = ("sb3", "sbx")
 
 

@@ -1,14 +1,15 @@
 # ruff: noqa: T201
 """Whole studies against RL Baselines3 Zoo: six configurations of PPO on CartPole, two at a time.
 
-    python tests/benchmarks/studies_against_zoo.py --others PYTHON [--rounds N] [--backends torch torch_compiled keras]
+    python tests/benchmarks/studies_against_zoo.py --others PYTHON [--rounds N] [--trainers NAME ...]
 
 Everybody tries the same six: two learning rates, three numbers of epochs, 8 environments, 100,000 steps each, five
 evaluations of ten episodes, one thread, nothing pruned. Ours is `tuner tune` up to the end of its screening; the zoo's
 is two processes of `python -m rl_zoo3.train --optimize` on one storage, as its documentation advises for several at a
 time, in which the six are enqueued. Seconds count from the start of the command, imports and compilation included; with
-torch_compiled (`training.jit_compile=true`) the first round compiles, the others find what it has compiled. The
-contenders take turns, and ratios are taken within a round. PYTHON is an interpreter that has rl_zoo3 and pandas.
+torch_compiled (`training.jit_compile=true`) the first round compiles, the others find what it has compiled. With sb3
+(`agent=sb3_ppo`) our study tunes the same class as the zoo. The contenders take turns, and ratios are taken within a
+round. PYTHON is an interpreter that has rl_zoo3 and pandas.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from typing import Any
 from against_others import ONE_THREAD
 from contenders import OURS
 
+TRAINERS = (*OURS, "sb3")
 LEARNING_RATES, NUM_EPOCHS = (3e-4, 1e-3), (5, 10, 20)
 TOTAL_STEPS, EVALUATIONS, EPISODES, AT_A_TIME = 100_000, 5, 10, 2
 ENQUEUE = """
@@ -49,35 +51,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--others", required=True, help="interpreter that has rl_zoo3 and pandas")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--backends", nargs="+", choices=OURS, default=list(OURS))
+    parser.add_argument("--trainers", nargs="+", choices=TRAINERS, default=list(TRAINERS))
     options = parser.parse_args()
     seconds: dict[str, list[float]] = {}
     programs = tempfile.TemporaryDirectory()
     for number in range(options.rounds):
-        for contender in (*options.backends, "zoo"):
+        for contender in (*options.trainers, "zoo"):
             with tempfile.TemporaryDirectory() as folder:
                 of_zoo = contender == "zoo"
                 took, scores = zoo(options.others, folder) if of_zoo else ours(contender, folder, programs.name)
             seconds.setdefault(contender, []).append(took)
             shown = ", ".join(f"{score:.0f}" for score in sorted(scores))
             print(f"round {number + 1}, {contender}: {took:.1f} s; last evaluations {shown}", flush=True)
-    for backend in options.backends:
-        ratios = sorted(theirs / mine for mine, theirs in zip(seconds[backend], seconds["zoo"], strict=True))
+    for trainer in options.trainers:
+        ratios = sorted(theirs / mine for mine, theirs in zip(seconds[trainer], seconds["zoo"], strict=True))
         median = statistics.median(ratios)
-        print(f"{backend}: {median:.2f} [{ratios[0]:.2f}, {ratios[-1]:.2f}] times as fast as the zoo")
+        print(f"{trainer}: {median:.2f} [{ratios[0]:.2f}, {ratios[-1]:.2f}] times as fast as the zoo")
 
 
-def ours(backend: str, folder: str, programs: str) -> tuple[float, list[float]]:
+def ours(trainer: str, folder: str, programs: str) -> tuple[float, list[float]]:
     """Seconds until the six are screened, and their last evaluations; torch's compiled steps are kept in a folder."""
     began = time.time()
-    words = [sys.executable, __file__, "--screen", backend]
+    words = [sys.executable, __file__, "--screen", trainer]
     env = {**os.environ, **ONE_THREAD, "NOTE_RL_TORCH_CACHE": programs}
     done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=True)
     ended, scores = json.loads(done.stdout.splitlines()[-1])
     return ended - began, scores
 
 
-def screen(backend: str) -> None:
+def screen(trainer: str) -> None:
     """The study, in this process; prints when its screening ended."""
     from tuner.commands.preflight import preflight
     from tuner.commands.tune import tune
@@ -95,21 +97,42 @@ def screen(backend: str) -> None:
                 ends.append(time.time())
                 scores.append(record.value)
 
-    framework, _, compiled = backend.partition("_")
-    jit = "true" if compiled else "auto"
     overrides = [
-        *("agent=ppo", "env=cartpole", f"backend={framework}", f"training.jit_compile={jit}"),
-        *("env.num_envs=8", "sampler=grid", "space=none"),
-        "+space.optimizer.learning_rate={choices: [" + ", ".join(map(str, LEARNING_RATES)) + "]}",
-        "+space.buffer.num_epochs={choices: [" + ", ".join(map(str, NUM_EPOCHS)) + "]}",
-        *("buffer.num_steps=32", "buffer.batch_size=256", "agent.gamma=0.98", "agent.gae_lambda=0.95"),
-        *(f"training.total_steps={TOTAL_STEPS}", f"evaluation.num_points={EVALUATIONS}"),
-        *(f"evaluation.num_episodes={EPISODES}", f"executor.parallel={AT_A_TIME}", "pruner=none", "warm_start=off"),
+        *(_of_sb3() if trainer == "sb3" else _of_note_rl(trainer)),
+        *("env=cartpole", "env.num_envs=8", "sampler=grid", f"training.total_steps={TOTAL_STEPS}"),
+        *(f"evaluation.num_points={EVALUATIONS}", f"evaluation.num_episodes={EPISODES}"),
+        *(f"executor.parallel={AT_A_TIME}", "pruner=none", "warm_start=off"),
         *(f"study.num_trials={len(LEARNING_RATES) * len(NUM_EPOCHS)}", "study.metric=final"),
         *("study.num_race_seeds=0", "study.num_candidates=1", "study.num_select_seeds=1", "study.num_test_seeds=2"),
     ]
     tune(preflight("tune", overrides), overrides, listener=Stopwatch())
     print(json.dumps([ends[-1], scores]))
+
+
+def _of_note_rl(trainer: str) -> list[str]:
+    """PPO of ours, and the six."""
+    framework, _, compiled = trainer.partition("_")
+    jit = "true" if compiled else "auto"
+    return [
+        *("agent=ppo", f"backend={framework}", f"training.jit_compile={jit}"),
+        *_six("optimizer.learning_rate", "buffer.num_epochs"),
+        *("buffer.num_steps=32", "buffer.batch_size=256", "agent.gamma=0.98", "agent.gae_lambda=0.95"),
+    ]
+
+
+def _of_sb3() -> list[str]:
+    """PPO of Stable-Baselines3, whose default network is the small one, and the six."""
+    return [
+        *("agent=sb3_ppo", *_six("agent.learning_rate", "agent.n_epochs")),
+        *("agent.n_steps=32", "agent.batch_size=256", "agent.gamma=0.98", "agent.gae_lambda=0.95"),
+    ]
+
+
+def _six(learning_rate: str, num_epochs: str) -> list[str]:
+    """A space of nothing else, by the names of two settings."""
+    choices = {learning_rate: LEARNING_RATES, num_epochs: NUM_EPOCHS}
+    listed = {name: ", ".join(map(str, values)) for name, values in choices.items()}
+    return ["space=none", *(f"+space.{name}={{choices: [{values}]}}" for name, values in listed.items())]
 
 
 def zoo(python: str, folder: str) -> tuple[float, list[float]]:

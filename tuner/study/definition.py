@@ -2,7 +2,7 @@
 
 import copy
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -282,3 +282,13 @@ class Candidate:
         """A baseline. Its number follows from its name, as the list of them may change from session to session."""
         number = DEFAULT_CANDIDATE - 1 - zlib.crc32(name.encode()) % (LARGEST_NUMBER - 1)
         return cls(number, f"{BASELINE_PREFIX}{name}", {}, baseline=name)
+
+
+def default_in_test(started: str | None, tested: Container[str]) -> str:
+    """The label of the default configuration in the test stage, so that it runs there under one label only.
+
+    Args:
+        started: The screening trial that has it, if any.
+        tested: Labels that have runs in the test stage, or are to have some.
+    """
+    return started if started is not None and started in tested and DEFAULT_LABEL not in tested else DEFAULT_LABEL

@@ -32,7 +32,7 @@ from tuner.results.selection import (
 )
 from tuner.study.budget import Allowance
 from tuner.study.control import Interrupts, archive, sole_controller
-from tuner.study.definition import Candidate, StudyDefinition
+from tuner.study.definition import Candidate, StudyDefinition, default_in_test
 from tuner.study.dispatch import Dispatcher, Judge, Stage
 from tuner.study.end_rules import TrialEndRules
 from tuner.study.features import Bench, InStudy, Selection, check_definition, rescale_of, why_unpruned
@@ -189,8 +189,18 @@ class StudyRunner:
         compared = self._select(bench, dispatcher) if found is None else found
         known = [*map(Candidate.known, settings.baselines)]
         screen.set_user_attr(attributes.BASELINES, [one.label for one in known])
-        default = [] if [one.label for one in compared] == [default_trial(screen)] else [Candidate.default()]
+        default = self._default(screen, compared)
         self._run_seeds(dispatcher, TEST, [*compared, *default, *known], settings.num_test_seeds)
+
+    def _default(self, screen: optuna.Study, compared: Sequence[Candidate]) -> list[Candidate]:
+        """The default configuration, unless it is among those compared; one that was tested as a trial stays a trial."""
+        started = default_trial(screen)
+        labels = {one.label for one in compared}
+        if started in labels:
+            return []
+        label = default_in_test(started, {run.label for run in self._records([TEST])})
+        screened = [run for run in self._records([SCREEN]) if run.label == label]
+        return self._candidates(screen, screened) or [Candidate.default()]
 
     def _select(self, bench: Bench, dispatcher: Dispatcher) -> list[Candidate]:
         """Screens, and runs the best again: the winner, or all that the study chooses."""

@@ -17,12 +17,13 @@ from tuner.results.records import (
     CONFIRM,
     LATER_STAGES,
     SCREEN,
+    TEST,
     Importances,
     Objective,
     RunRecord,
     StudySummary,
 )
-from tuner.study.definition import DEFAULT_LABEL
+from tuner.study.definition import default_in_test
 from tuner.study.features import InStudy, first_stage, rescale_of, why_unpruned
 from tuner.study.importance import PERMUTATIONS, importances, over_time
 from tuner.study.sampling.pruning import decisions_from_json, describe_decisions
@@ -69,7 +70,8 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         study = store.find(name, stage)
         runs += read_records(study, stage, folder, names) if study is not None else ()
     check_scores(runs, metric, others, rescale_of(screen))
-    winner = screen.user_attrs.get(attributes.WINNER)
+    winner, started = screen.user_attrs.get(attributes.WINNER), default_trial(screen)
+    tested = {run.label for run in runs if run.stage == TEST}
     unit = "".join(f", {said}" for part in parts(InStudy) if (said := part.unit(screen)))
     found = (
         Importances()  # values change while members train: no score belongs to one of them
@@ -82,7 +84,7 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         metric=metric.name,
         runs=tuple(runs),
         winner_label=winner,
-        default_label=DEFAULT_LABEL if winner is None or winner != default_trial(screen) else winner,
+        default_label=winner if winner is not None and winner == started else default_in_test(started, tested),
         importances=found.shares,
         importance_null=found.null,
         importance_over_time=over_time(screen, definition["space"], metric) if thorough and is_screened else (),
@@ -194,7 +196,7 @@ def _shared(study: optuna.Study) -> JsonDict:
         "backend": definition["backend"],
         "versions": definition["versions"],
         "seed": definition["seed"],
-        "budget": {words: size for words, size in sizes.items() if size is not None},
+        "budget": {words: size for words, size in sizes.items() if size},
         "study_command": str(facts.get("command", "")),
         "space": {one["path"]: describe_values(one) for one in space},
         "scales": {one["path"]: axis_kind(one) for one in space},
@@ -208,6 +210,7 @@ _SIZES = {
     "further seeds in the race": "num_race_seeds",
     "candidates confirmed": "num_candidates",
     "seeds per candidate": "num_select_seeds",
+    "runs after screening, of configurations that a model selects": "num_shared_runs",
     "test seeds": "num_test_seeds",
     "environment steps per run": "total_steps",
     "seconds in all": "budget_s",

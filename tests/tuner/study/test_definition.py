@@ -86,7 +86,7 @@ def test_a_default_that_is_beaten_later_is_compared_with_the_winner(tmp_path: Pa
     assert (first.winner_label, {run.label for run in first.stage("test")}) == ("trial 0", {"trial 0"})
     later = run_study(tmp_path, num_trials=40, **told)
     assert later.winner_label != "trial 0"
-    assert later.default_label == "default"
-    assert {run.label for run in later.stage("test")} == {"trial 0", "default", later.winner_label}
-    default = {run.seed: run.score for run in later.stage("test", "default")}
-    assert default == {run.seed: run.score for run in later.stage("test", "trial 0")}, "one configuration"
+    assert later.default_label == "trial 0"
+    assert {run.label for run in later.stage("test")} == {"trial 0", later.winner_label}
+    assert later.stage("test", "trial 0") == first.stage("test", "trial 0"), "it runs once"
+    assert verdict(later).default == verdict(first).winner

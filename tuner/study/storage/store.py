@@ -312,17 +312,16 @@ def _followed(before: JsonDict, now: JsonDict, key: str) -> str:
 def settings_to_json(definition: StudyDefinition) -> JsonDict:
     """The sizes of the study as they are now; these may grow."""
     settings = definition.settings
-    searched = {
-        "num_trials": settings.num_trials,
-        "num_entrants": settings.num_raced,
-        "num_race_seeds": settings.num_race_seeds,
-    }
+    searched = {"num_trials": settings.num_trials}
     if definition.search is not None:
         searched = definition.search.sizes(settings.num_trials)
+    again = {"num_candidates": settings.num_candidates, "num_select_seeds": settings.num_select_seeds}
+    if definition.search is None and settings.num_raced:
+        again = {"num_entrants": settings.num_raced, "num_race_seeds": settings.num_race_seeds, **again}
+    shared = sum(plan.shared_runs or 0 for plan in definition.plan())
     return {
         **searched,
-        "num_candidates": settings.num_candidates,
-        "num_select_seeds": settings.num_select_seeds,
+        **({"num_shared_runs": shared} if shared else again),
         "num_test_seeds": settings.num_test_seeds,
         "total_steps": definition.total_steps or None,
         "min_trials_to_prune": settings.pruning.min_trials,
