@@ -1,7 +1,8 @@
 """A budget of time or of environment steps: screening goes on as long as what must follow it still fits.
 
 Race, confirmation and test are what makes the result worth having, so they are set aside first; what is left of the
-budget goes into screening. How long a run takes is known from those that are complete.
+budget goes into screening. How long a run takes is known from those that are complete; one more may take as long as the
+longest of these.
 """
 
 import math
@@ -110,9 +111,10 @@ class Allowance:
             return ""
         run_s = sum(self._complete_s) / len(self._complete_s)
         later_s = _later_seconds(self._later_runs, self._parallel, run_s)
+        longest_s = max(self._complete_s)  # some configurations take several times as long as the mean
         # Of a session that was killed the last half minute is unknown; its runs are known.
         spent_s = max(self._spent_s(), self._run_seconds / self._parallel)
-        if spent_s + run_s + later_s <= budget_s:
+        if spent_s + longest_s + later_s <= budget_s:
             return ""
         over = " and is run all the same" if later_s > budget_s else ""
         less = " is too little" if over else ""

@@ -140,6 +140,18 @@ def test_time_passes_while_nothing_ends(tmp_path: Path) -> None:
     assert allowance.why_not == "study.budget=26 s: what follows takes about 16 s"
 
 
+def test_one_more_may_take_as_long_as_the_longest(tmp_path: Path) -> None:
+    """Runs of 4, 4 and 10 s: four later ones in each of two slots take 24 s, and one more up to 10."""
+    now = [0.0]
+    allowance = Allowance(definition(tmp_path, num_trials=100, budget=60.0), 2, lambda: now[0])
+    for number, seconds in enumerate((4.0, 4.0, 10.0)):
+        allowance.see(record(number, seconds=seconds))
+    now[0] = 26.0
+    assert allowance.one_more(7)
+    now[0] = 26.1
+    assert not allowance.one_more(7)
+
+
 def test_a_budget_that_the_fewest_runs_exceed_is_reported(tmp_path: Path) -> None:
     allowance = Allowance(definition(tmp_path, num_trials=100, budget=15.0), 2, lambda: 4.0)
     allowance.see(record(0))
