@@ -154,7 +154,7 @@ def test_six_rows_of_speed_three_of_honesty_and_the_verdict_are_compared() -> No
 
 
 PPO = "against_otherspy, PPO CartPole, 8 environments, 64-64"
-ZOO = "RL Baselines3 Zoo: `tpe`, median, one seed, the last evaluation counts"
+ZOO = "RL Baselines3 Zoo: `tpe`, `median`, one seed; the score is the last evaluation"
 STUDY = "`study=quick`: `sampler=tpe pruner=median`"
 
 
