@@ -193,7 +193,7 @@ class StudyRunner:
         self._run_seeds(dispatcher, TEST, [*compared, *default, *known], settings.num_test_seeds)
 
     def _default(self, screen: optuna.Study, compared: Sequence[Candidate]) -> list[Candidate]:
-        """The default configuration, unless it is among those compared; one that was tested as a trial stays a trial."""
+        """The default configuration, unless it is compared already; one that was tested as a trial stays a trial."""
         started = default_trial(screen)
         labels = {one.label for one in compared}
         if started in labels:

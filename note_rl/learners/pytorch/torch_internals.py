@@ -118,6 +118,11 @@ def base_of(tensor: Tensor) -> Tensor | None:
     return tensor._base
 
 
+def onednn_linear() -> Any:
+    """The kernel of `linear_by_onednn`, as a node of a graph calls it."""
+    return torch.ops.mkldnn._linear_pointwise.default
+
+
 def linear_by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """X [m, k] @ weight [n, k].T + bias [n] by oneDNN, whatever flags say; public functions choose by themselves."""
     answer: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
@@ -178,6 +183,23 @@ def called_by_inductor(kernels: Sequence[Any]) -> Iterator[None]:
     finally:
         lowering.lowerings.update(before)
         lowering.fallbacks.difference_update(kernels)
+
+
+@contextmanager
+def inductor_calling_onednn() -> Iterator[None]:
+    """Has inductor call `onednn_linear` in this block with whatever weights; its own way wants constants."""
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        yield
+        return
+    from torch._inductor import ir, lowering, mkldnn_ir
+
+    lowerings: Any = lowering.lowerings
+    kernel, before = onednn_linear(), lowerings[onednn_linear()]
+    lowerings[kernel] = lambda *arguments: ir.TensorBox.create(mkldnn_ir.LinearUnary.create(*arguments))
+    try:
+        yield
+    finally:
+        lowerings[kernel] = before
 
 
 def inductor_working_in(folder: str) -> AbstractContextManager[Any]:

@@ -139,7 +139,7 @@ def test_compiled_steps_say_what_is_not_a_part_of_them(stand_in, monkeypatch, ma
 
 
 def test_a_whole_step_that_fails_is_said(stand_in, monkeypatch, caplog):
-    def refuse(recording, inputs):
+    def refuse(recording, inputs, matmul):
         if not recording.pure:
             raise RuntimeError("too wide")
         return replay(recording, inputs)

@@ -165,7 +165,7 @@ def test_in_two_halves_it_is_the_same(framework, name, tmp_path):
     np.testing.assert_array_equal(np.array(half.losses + rest.losses), np.array(straight.losses))
 
 
-def rounded_otherwise(recording, inputs):
+def rounded_otherwise(recording, inputs, matmul):
     """Stands for compiled code: the same, but for the last digits."""
     run = replay(recording, inputs)
     return lambda *values: run(*(tensor * (1 + 1e-6) if tensor.is_floating_point() else tensor for tensor in values))

@@ -23,13 +23,13 @@ from note_rl.learners.pytorch.step_graph.builder import Builder
 from note_rl.learners.pytorch.step_graph.compiler import NO_COMPILER, why_not_compiled
 from note_rl.learners.pytorch.step_graph.eager import EagerWay, Example
 from note_rl.learners.pytorch.step_graph.guards import why_not_recorded
-from note_rl.learners.pytorch.step_graph.products import LEAST_WORK, MKL, ONEDNN
+from note_rl.learners.pytorch.step_graph.products import MKL
 from note_rl.learners.pytorch.step_graph.program import Includes, Trace
 from note_rl.learners.pytorch.step_graph.replay_failures import StepError, in_short
 from note_rl.learners.pytorch.step_result import Evaluated
 from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.learners.step_way import NONE_TAKEN, StepWay, Way
-from note_rl.settings.switch_names import JIT_COMPILE, MATMUL
+from note_rl.settings.switch_names import JIT_COMPILE
 
 _log = logging.getLogger(__name__)
 
@@ -218,17 +218,13 @@ class Traces:
             # Where an earlier process had compiled steps, targets are updated as there. What update_param() does may
             # depend on numbers that are adapted, which are no inputs to it.
             may_move = not trace.targets_stay and not self.eager.names and resumed != 2
-            self._builder.compile(trace, example, may_move)
+            self._builder.compile(trace, example, may_move, self._matmul)
         return trace
 
     def _is_to_be_compiled(self, trace: Trace, example: Example) -> bool:
         if trace.program.is_captured:
             return False
-        if self._matmul == ONEDNN and trace.replayed.recording.largest_product >= LEAST_WORK:
-            quicker = "{} is quicker at products of this size than compiled code, which takes MKL's"
-            reason = str(Sentence(quicker, MATMUL.at(ONEDNN)))
-        else:
-            reason = why_not_compiled(trace.replayed.recording, self._expected, example.batch["reward"].device)
+        reason = why_not_compiled(trace.replayed.recording, self._expected, example.batch["reward"].device)
         trace.why_not_quicker = trace.why_not_captured or reason
         if reason == NO_COMPILER:
             say_once(_log, f"the update is replayed rather than compiled: {reason}")

@@ -17,6 +17,7 @@ import time
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,13 @@ from filelock import FileLock
 from torch import Tensor
 
 from note_rl.errors.wording import Sentence
+from note_rl.learners.pytorch.step_graph.products import MKL, ONEDNN, compiled_by_onednn
 from note_rl.learners.pytorch.step_graph.record import Recording
 from note_rl.learners.pytorch.torch_internals import (
     INDUCTOR_LOGGER,
     called_by_inductor,
     compile_into,
+    inductor_calling_onednn,
     inductor_working_in,
     loaded_program,
 )
@@ -97,18 +100,23 @@ def has_compiler() -> bool:
     return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++", "cl"))
 
 
-def compiled(recording: Recording, inputs: Sequence[Tensor]) -> Callable[..., list[Tensor]]:
+def compiled(recording: Recording, inputs: Sequence[Tensor], matmul: str = MKL) -> Callable[..., list[Tensor]]:
     """Returns a function of the inputs that does what was recorded, in compiled code.
 
     Args:
         recording: Stays as it is.
         inputs: Their shapes, strides and types are compiled for.
+        matmul: Who takes large products of matrices; see `products`.
 
     Raises:
         RuntimeError: There is no compiler.
         Exception: Of any other kind, of torch, the compiler or the disk: it cannot be compiled.
     """
     captured = list(recording.captured)
+    if matmul == ONEDNN and recording.large_products:
+        recording = replace(recording, module=copy.deepcopy(recording.module))
+        compiled_by_onednn(recording.module.graph, recording.large_products)
+        recording.module.recompile()
     program = _program(recording, [*captured, *inputs])
     return lambda *values: program.run([*captured, *values])
 
@@ -159,7 +167,14 @@ def _compile(recording: Recording, tensors: Sequence[Tensor], path: Path) -> Non
     _log.info("compiling the update: some %.0f s, this once for these networks and minibatches", seconds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch about itself
-        with _quietly(), called_by_inductor(_QUICKER_IN_TORCH), _privately(), torch.no_grad(), path.open("wb") as file:
+        with (
+            _quietly(),
+            called_by_inductor(_QUICKER_IN_TORCH),
+            inductor_calling_onednn(),
+            _privately(),
+            torch.no_grad(),
+            path.open("wb") as file,
+        ):
             compile_into(file, copy.deepcopy(recording.module), tensors, _OPTIONS)
 
 

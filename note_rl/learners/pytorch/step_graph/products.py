@@ -1,4 +1,4 @@
-"""Large products of matrices in recorded steps, by oneDNN where MKL is slow.
+"""Large products of matrices in recorded and compiled steps, by oneDNN where MKL is slow.
 
 PyTorch multiplies single precision by MKL, which leaves AVX-512 unused on CPUs of AMD: 66 to 90 GFLOP/s of one thread
 at 256 x 256 x 256 where oneDNN, which the same wheels hold, comes to 162 to 206. A call of oneDNN takes some 15 us
@@ -9,6 +9,7 @@ measured a moment ago: the same run gives the same bits on the same machine.
 import functools
 import logging
 import platform
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch import Tensor, fx
 
 from note_rl.errors import SettingsError
 from note_rl.learners.pytorch.step_graph.nodes import MATRIX_PRODUCTS, work
-from note_rl.learners.pytorch.torch_internals import linear_by_onednn
+from note_rl.learners.pytorch.torch_internals import linear_by_onednn, onednn_linear
 from note_rl.settings.switch_names import MATMUL
 
 _log = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ _LARGEST_ERROR = 2e-6
 
 
 def library(wanted: str, device: torch.device) -> str:
-    """Returns who multiplies large matrices of recorded steps: "mkl" (torch as it is) or "onednn".
+    """Returns who multiplies large matrices of recorded and compiled steps: "mkl" (torch as it is) or "onednn".
 
     Args:
         wanted: One of these, or "auto": oneDNN on CPUs of AMD that know AVX-512.
@@ -90,26 +91,51 @@ def _is_amd_with_avx512() -> bool:
         return "AuthenticAMD" in platform.processor()  # as Windows says it
 
 
-def by_onednn(graph: fx.Graph, values: dict[fx.Node, Any]) -> None:
-    """Has oneDNN take the large products of a graph.
+def is_large_product(node: fx.Node) -> bool:
+    """Whether a call, of which an example is known, is a product that is left to oneDNN where MKL is slow."""
+    if node.op != "call_function" or node.kwargs or node.target not in MATRIX_PRODUCTS:
+        return False
+    *bias, x, weight = (argument.meta["val"] for argument in node.args)  # type: ignore[union-attr]
+    single = x.dtype == torch.float32 and all(one.ndim == 1 for one in bias)
+    return single and work(x, weight) >= LEAST_WORK
+
+
+def by_onednn(graph: fx.Graph, large: Container[str], values: dict[fx.Node, Any]) -> None:
+    """Has oneDNN take the large products of a graph that is replayed.
 
     Args:
         graph: Is changed.
+        large: Names of these products.
         values: What every node gave for one example; those of new nodes are added.
     """
-    for node in list(graph.nodes):
-        if node.op != "call_function" or node.kwargs or node.target not in MATRIX_PRODUCTS:
-            continue
-        *bias, x, weight = node.args
-        single = values[x].dtype == torch.float32 and all(values[one].ndim == 1 for one in bias)
-        if not single or work(values[x], values[weight]) < LEAST_WORK:
-            continue
-        with graph.inserting_before(node):
-            turned = (
-                weight.args[0] if weight.target is aten.t.default else graph.call_function(aten.t.default, (weight,))
-            )
-            new = graph.call_function(product, (x, turned, bias[0] if bias else None))
-        values[turned] = values[weight].t()
-        values[new] = product(values[x], values[turned], values[bias[0]] if bias else None)
+    for node, (x, turned, bias) in _turned(graph, large):
+        values.setdefault(turned, values[node.args[-1]].t())
+        new = graph.call_function(product, (x, turned, bias))
+        values[new] = product(values[x], values[turned], None if bias is None else values[bias])
         node.replace_all_uses_with(new)
         graph.erase_node(node)
+
+
+def compiled_by_onednn(graph: fx.Graph, large: Container[str]) -> None:
+    """Has oneDNN take the large products of a graph that inductor compiles, which calls the kernel as it is.
+
+    Args:
+        graph: Is changed.
+        large: Names of these products.
+    """
+    for node, operands in _turned(graph, large):
+        new = graph.call_function(onednn_linear(), (*operands, "none", [], ""))
+        node.replace_all_uses_with(new)
+        graph.erase_node(node)
+
+
+def _turned(graph: fx.Graph, large: Container[str]) -> Iterator[tuple[fx.Node, tuple[Any, Any, Any]]]:
+    """Yields each large product with its factors, the right one transposed, and its bias; new nodes go before it."""
+    for node in list(graph.nodes):
+        if node.name not in large:
+            continue
+        *bias, x, weight = node.args
+        with graph.inserting_before(node):
+            is_turned = weight.target is aten.t.default
+            turned = weight.args[0] if is_turned else graph.call_function(aten.t.default, (weight,))
+            yield node, (x, turned, bias[0] if bias else None)

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, fx
 
 from note_rl.learners.pytorch.step_graph.nodes import (
-    MATRIX_PRODUCTS,
     PRODUCTS,
     changed_by,
     changes_something,
@@ -22,8 +21,8 @@ from note_rl.learners.pytorch.step_graph.nodes import (
     is_random,
     matters,
     name_of,
-    work,
 )
+from note_rl.learners.pytorch.step_graph.products import is_large_product
 from note_rl.learners.pytorch.torch_internals import make_fx, one_fake_mode, overload_like
 
 aten = torch.ops.aten
@@ -43,7 +42,7 @@ class Recording:
         is_random: Random numbers are drawn.
         num_calls: Kernel calls.
         num_elements: Numbers that were written by calls other than products of matrices.
-        largest_product: Multiplications in the largest product of two matrices.
+        large_products: Names of the nodes of the module that are large products of two matrices; see `products`.
     """
 
     module: fx.GraphModule
@@ -53,7 +52,7 @@ class Recording:
     is_random: bool
     num_calls: int
     num_elements: int
-    largest_product: int
+    large_products: frozenset[str]
 
     def text(self, names: Mapping[int, str], inputs: Sequence[str]) -> str:
         """Returns the calls as code, below a line on each argument.
@@ -94,15 +93,18 @@ def recorded(function: Callable[..., list[Tensor]], tensors: Sequence[Tensor], i
     _make_ordinary(graph)
     pure = not any(changes_something(node) for node in graph.nodes)
     graph.eliminate_dead_code(matters)
+    for node in graph.nodes:
+        if node.op == "get_attr":
+            node.meta["val"] = getattr(module, str(node.target))
+    large_products = frozenset(node.name for node in graph.nodes if is_large_product(node))
     captured = _with_constants_as_inputs(module, tensors, len(inputs))
     num_calls = sum(node.op == "call_function" for node in graph.nodes)
     num_elements = sum(map(_num_written, graph.nodes))
-    largest_product = max(map(_num_multiplied, graph.nodes), default=0)
     for node in graph.nodes:
         node.meta.clear()  # it holds examples of tensors, and with them their memory
     module = fx.GraphModule({}, graph)  # which owns no tensors
     written, draws = _written(graph), any(map(is_random, graph.nodes))
-    return Recording(module, captured, pure, written, draws, num_calls, num_elements, largest_product)
+    return Recording(module, captured, pure, written, draws, num_calls, num_elements, large_products)
 
 
 def _check_shapes(graph: fx.Graph) -> None:
@@ -194,11 +196,3 @@ def _num_written(node: fx.Node) -> int:
     if not isinstance(example, Tensor) or not gives_new_tensor(node) or node.target in PRODUCTS:
         return 0
     return example.numel()
-
-
-def _num_multiplied(node: fx.Node) -> int:
-    """Returns how many multiplications a product of two matrices takes; 0 for other calls."""
-    if node.target not in MATRIX_PRODUCTS:
-        return 0
-    x, weight = (argument.meta["val"] for argument in node.args[-2:])  # type: ignore[union-attr]
-    return work(x, weight)

@@ -44,7 +44,7 @@ def replay(recording: Recording, inputs: Sequence[Tensor], matmul: str = MKL) ->
             _merge_duplicates(module.graph)
             module.graph.eliminate_dead_code(matters)
             if matmul == ONEDNN:
-                by_onednn(module.graph, values)
+                by_onednn(module.graph, recording.large_products, values)
             _call_quickly(module.graph, values)
     module.recompile()
     forward = module.forward

@@ -112,7 +112,7 @@ def test_target_updates_of_others_are_called(programs):
 
 
 def test_a_program_that_gives_something_else_is_not_used(monkeypatch, caplog):
-    def wrong(recording, inputs):
+    def wrong(recording, inputs, matmul):
         run = replay(recording, inputs)
         if recording.pure:  # losses and gradients alone
             return run
@@ -150,7 +150,7 @@ def test_without_a_compiler_steps_are_replayed_after_one_warning(monkeypatch, ca
     "error", [OSError("no space left"), subprocess.CalledProcessError(1, "ld"), AssertionError("strides")]
 )
 def test_so_they_are_whatever_goes_wrong_while_they_are_compiled(monkeypatch, caplog, error):
-    def fails(recording, inputs):
+    def fails(recording, inputs, matmul):
         raise error
 
     monkeypatch.setattr("note_rl.learners.pytorch.step_graph.builder.compiled", fails)

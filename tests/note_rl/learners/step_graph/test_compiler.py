@@ -159,6 +159,45 @@ def check_same(run, recording, weight):
     assert float(changed) > 1.2 * float(loss)
 
 
+def large_step():
+    """Three products that oneDNN takes where MKL is slow, and two that it does not; with their inputs."""
+    generator = torch.Generator().manual_seed(0)
+    x, weight, back = (torch.randn(128, 128, generator=generator) for _ in range(3))
+    bias, small = torch.randn(128, generator=generator), torch.randn(128, 4, generator=generator)
+
+    def function(x, back):
+        hidden = torch.relu(torch.addmm(bias, x, weight.t()))
+        return [hidden, back @ weight, (back * hidden).t() @ x, torch.addmm(bias, x, weight, beta=0.5), small.t() @ x]
+
+    return recorded(function, [weight, bias, small], [x, back]), [x, back]
+
+
+@needs_compiler
+def test_onednn_takes_large_products_of_what_is_compiled(kept, monkeypatch):
+    recording, inputs = large_step()
+    seen, compile_into = [], module.compile_into
+    monkeypatch.setattr(module, "compile_into", lambda file, *rest: (seen.append(rest[0]), compile_into(file, *rest)))
+    expected = replay(recording, inputs)(*inputs)
+    for matmul, num in (("onednn", 3), ("mkl", 0)):
+        found = compiled(recording, inputs, matmul)(*inputs)
+        calls = [node.target for node in seen[-1].graph.nodes if node.op == "call_function"]
+        assert calls.count(torch.ops.mkldnn._linear_pointwise.default) == num
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=2e-6 * float(other.abs().max()))
+    assert len(kept) == 2, "two programs"
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_compiled_code_that_calls_onednn_gives_the_same(tmp_path, monkeypatch):
+    monkeypatch.setenv("NOTE_RL_TORCH_CACHE", str(tmp_path))
+    recording, inputs = large_step()
+    for one, other in zip(
+        compiled(recording, inputs, "onednn")(*inputs), replay(recording, inputs)(*inputs), strict=True
+    ):
+        torch.testing.assert_close(one, other, rtol=0, atol=2e-6 * float(other.abs().max()))
+
+
 @pytest.mark.slow
 @needs_compiler
 def test_compiling_is_silent_and_leaves_inductor_as_it_was(program, said, lowerings):

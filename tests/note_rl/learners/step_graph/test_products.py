@@ -100,7 +100,7 @@ def test_only_large_products_are_taken_with_bias_and_without_either_way_round(ca
         ]
 
     recording = recorded(function, [weight, bias, small], [x, back])
-    assert recording.largest_product == 128**3
+    assert len(recording.large_products) == 3
     expected = replay(recording, [x, back])(x, back)
     assert calls == []
     by_onednn = replay(recording, [x, back], "onednn")
@@ -140,10 +140,11 @@ def learner(matmul, hidden_size):
     return agent.learner
 
 
-def test_steps_agree_within_rounding_and_are_not_compiled_instead(calls):
+def test_steps_agree_within_rounding(calls):
     """One update block of TD3 with 128-128 units and a batch of 128: 128^3 multiplications a product."""
     by_mkl, by_onednn = learner("mkl", 128), learner("onednn", 128)
-    by_mkl.expect(2_500)  # for which it would not
+    for one in (by_mkl, by_onednn):
+        one.expect(2_500)  # for which compiling would not pay
     expected, found = (one.update(minibatches(0), {}) for one in (by_mkl, by_onednn))
     assert calls
     assert by_onednn.stages == by_mkl.stages == (1, 1)
@@ -151,6 +152,18 @@ def test_steps_agree_within_rounding_and_are_not_compiled_instead(calls):
     theirs = by_mkl.get_state()
     for name, values in by_onednn.get_state().items():
         np.testing.assert_allclose(values, theirs[name], rtol=1e-3, atol=2e-5, err_msg=name)
+
+
+@pytest.mark.parametrize(("error", "stages"), [(3e-5, (1, 1)), (1e-3, (0, 0))])
+def test_rounding_of_onednn_is_no_disagreement(monkeypatch, caplog, error, stages):
+    """Where terms nearly cancel, as in means over a minibatch, its last digits come to more than 1e-5 of the result."""
+    product = products.product
+    monkeypatch.setattr(products, "product", lambda *factors: product(*factors) * (1.0 + error))
+    one = learner("onednn", 128)
+    one.expect(2_500)
+    one.update(minibatches(0), {})
+    assert one.stages == stages
+    assert ("gives other numbers" in caplog.text) == (stages == (0, 0))
 
 
 def test_small_networks_are_left_alone(calls):

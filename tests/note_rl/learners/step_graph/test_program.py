@@ -182,7 +182,7 @@ def test_state_goes_from_whole_steps_to_plain_ones_and_back(programs, num_steps)
 def test_a_program_that_fails_halfway_leaves_nothing_behind(monkeypatch, caplog, num_steps):
     fails = []
 
-    def made(recording, inputs):
+    def made(recording, inputs, matmul):
         run = replay(recording, inputs)
 
         def program(*values):
