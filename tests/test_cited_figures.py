@@ -120,7 +120,7 @@ def cited_of_the_first_study(front: str, page: str) -> Iterator[Cited]:
     verdict = VERDICT.search(words)
     (num_seeds,) = re.findall(r"study\.num_test_seeds=(\d+)", front)
     shown = verdict.groups() if verdict else ("", "", "", "")
-    measured = (row["test score of the winner"], num_seeds, row["of the default"], row["winner minus default"])
+    measured = (row["winner: test score"], num_seeds, row["default: test score"], row["winner minus default"])
     for place, one, other in zip(("winner", "test seeds", "default", "difference"), shown, measured, strict=True):
         yield Cited(f"verdict, {place}", one, other)
     lower = [re.findall(r"\[([-+]?\d+)", one["winner minus default"])[0] for one in rows]

@@ -104,7 +104,7 @@ class Predictor:
             observation: Of `observation_space`, or [E, ...] of E of them.
             state: Of a recurrent agent, as the last call has returned it; None: episodes begin.
             episode_start: Which are the first of their episode, one or [E]; None: the first call begins one, later
-                ones go on with it.
+                ones go on with it; of a recurrent agent, a call without a state begins one.
             deterministic: Without exploration; False: exploring as at the end of training.
             action_masks: Which of Discrete actions are allowed, [A] or [E, A]; None: all.
 
@@ -116,17 +116,16 @@ class Predictor:
         check_finite(self._name, obs)
         if len(obs) != self._num:
             self._num, self._acting = len(obs), {}
-        began = deterministic in self._acting
-        if not began:
+        begin = state is None if self._is_recurrent else deterministic not in self._acting
+        if deterministic not in self._acting:
             self._acting[deterministic] = self._choosing(deterministic)
-        starts = self._starts(not began if episode_start is None else episode_start, len(obs))
+        starts = self._starts(begin if episode_start is None else episode_start, len(obs))
         masks = () if action_masks is None else (self._masks(action_masks, len(obs)),)
         acting = self._acting[deterministic]
         if self._is_recurrent:
             if state is not None:
                 check_given(self._agent, len(obs), state)
             acting.state.arrays = None if state is None else dict(state)
-            starts &= episode_start is not None or state is None
         actions = as_the_space_has_it(acting(obs, starts, *masks), self.action_space)
         if not is_single:
             return actions, acting.state.arrays

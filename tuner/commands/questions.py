@@ -31,6 +31,7 @@ from tuner.results.number_format import format_number
 from tuner.runs.build import build_settings
 from tuner.runs.config_checks import declared, resolve
 from tuner.runs.functions import is_function
+from tuner.runs.pixels import has_memory
 
 _METRICS: Mapping[str, Metric] = {"reward": "reward", "loss": "frozen_loss"}
 
@@ -113,7 +114,7 @@ def question(
         searched = {one.name: getattr(finder, one.name) for one in fields(RateRange)}
         settings, run = RateSettings(**searched, seed=seed), RunConfig.from_json(run_config)
         experience = build_settings(run).experience
-        mode = chosen_mode(settings.mode, experience, declared(run))
+        mode = chosen_mode(settings.mode, experience, declared(run), has_memory(run.network))
         if mode == "return":
             settings = replace(settings, total_steps=resolved["training"]["total_steps"])
         if mode == "kl" and not isinstance(experience, RolloutSettings):

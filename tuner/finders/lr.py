@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+from note_rl.learners.declarations import is_recurrent
 from note_rl.settings import RolloutSettings
 from tuner.errors import UserError
 from tuner.finders import plots
@@ -94,8 +95,9 @@ class LRFinder:
             **options,
         )
         subject = live_subject(self.agent, getattr(self.agent, "optimizer", None), "LRFinder")
-        mode = chosen_mode(settings.mode, self.agent.settings.experience, type(self.agent))
-        if mode == "kl" and not isinstance(self.agent.settings.experience, RolloutSettings):
+        experience, kind = self.agent.settings.experience, type(self.agent)
+        mode = chosen_mode(settings.mode, experience, kind, is_recurrent(self.agent))
+        if mode == "kl" and not isinstance(experience, RolloutSettings):
             raise UserError("metrics='kl' is for agents that learn from rollouts (PPO=True); use metrics='loss'")
         if mode == "return" and episodes is None and total_steps is None:
             raise UserError("metrics='return' trains at each rate: say for how long, with episodes=... or total_steps=")

@@ -342,6 +342,14 @@ def _check_sequences(run: RunConfig, settings: Settings) -> None:
     """Sequences are for agents with a memory, which learn from nothing else."""
     built_in = all(str(node["_target_"]).startswith("note_rl.") for node in (run.agent, run.network))
     num_envs, remembers = settings.num_envs, has_memory(run.network)
+    adaptive = settings.adaptive
+    signals = () if adaptive is None or adaptive.mode == "off" else adaptive.all_signals()
+    if remembers and any(signal.reads_gradients for signal in signals):
+        raise UserError(
+            "adaptive: its signals measure gradients of single transitions, and an agent with a memory "
+            f"(network={run.network.get('cell', 'lstm')}) learns from whole sequences: choose other signals, or "
+            "another network"
+        )
     if not built_in or not isinstance(settings.experience, RolloutSettings):
         return
     if isinstance(num_envs, int) or not remembers:  # what is measured when training begins is checked then

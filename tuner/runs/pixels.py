@@ -82,7 +82,7 @@ def _check_critic(run: RunConfig, network: Mapping[str, Any], kind: type[Declare
 
 
 def _check_network(run: RunConfig, node: Mapping[str, Any], path: str, env: Any) -> None:
-    target, space = str(node["_target_"]), env.observation_space
+    target = str(node["_target_"])
     shape = stacked_shape(observed_shape(env), int(run.agent.get("frame_stack", 1)))
     if not target.startswith(_NETWORKS):
         return
@@ -90,14 +90,24 @@ def _check_network(run: RunConfig, node: Mapping[str, Any], path: str, env: Any)
         _check_layers(node, path, shape)
     elif target.endswith(_RECURRENT):
         _check_cell(node, path, shape)
+        if not node.get("layers"):
+            _check_pixels(run, str(node.get("cell", "lstm")), "convolutions (network.layers=[{conv: ...}])", env)
     elif target.endswith(_ENCODED):
         _check_encoders(node, path, shape)
     elif target.endswith(".CNN"):
         image_shape(shape)
-    elif target.endswith(".MLP") and looks_like_an_image(tuple(space.shape), space.dtype):
+    elif target.endswith(".MLP"):
+        _check_pixels(run, "mlp", "network=cnn", env)
+
+
+def _check_pixels(run: RunConfig, name: str, remedy: str, env: Any) -> None:
+    """Refuses images for dense layers alone."""
+    space = env.observation_space
+    if looks_like_an_image(tuple(space.shape), space.dtype):
+        shape = list(stacked_shape(observed_shape(env), int(run.agent.get("frame_stack", 1))))
         raise UserError(
-            f"{run.env.id} shows images {list(shape)}, of which network=mlp would take every pixel for an input of its "
-            f"own, {math.prod(shape):,} in all, knowing nothing of neighbours: use network=cnn; for an MLP all the "
+            f"{run.env.id} shows images {shape}, of which network={name} would take every pixel for an input of its "
+            f"own, {math.prod(shape):,} in all, knowing nothing of neighbours: use {remedy}; for dense layers all the "
             "same, flatten them: '+wrapper.flat={_target_: gymnasium.wrappers.FlattenObservation, _partial_: true}'"
         )
 

@@ -213,6 +213,17 @@ def test_predict_hands_the_state_to_its_caller(framework):
 
 
 @BOTH
+def test_predict_without_a_state_keeps_no_frames_of_the_episode_before(framework):
+    agent = ready(made(framework, Counting, numbers={"frame_stack": 3}), frame_stack=3)
+    first, second = np.array([[1.0, 7.0]], np.float32), np.array([[2.0, 7.0]], np.float32)
+    agent.predict(first)
+    _, begun = agent.predict(second)
+    _, told = agent.predict(second, episode_start=True)
+    for name, values in begun.items():
+        np.testing.assert_array_equal(values, told[name])
+
+
+@BOTH
 def test_agents_without_a_place_for_states_refuse_the_network(framework):
     for kind in ("TRPO", "GAIL", "BC"):
         with pytest.raises(

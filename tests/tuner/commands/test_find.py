@@ -109,6 +109,10 @@ def test_a_function_is_no_agent(tuner: CommandLine) -> None:
         (("lr", "finder.mode=k"), "mode (metrics) 'k' is unknown; there is auto, kl, loss, return"),
         (("lr", "+finder.num_step=3"), "finder has no num_step; did you mean finder.num_steps?"),
         (("lr", "finder.mode=kl"), "finder.mode=kl is for agents that learn from rollouts"),
+        (
+            ("lr", "agent=ppo", "network=lstm", "finder.mode=kl"),
+            "which an agent with a memory has within whole sequences only: use loss",
+        ),
         (("lr", "agent=trpo", "finder.mode=kl"), "TRPO has update() in place of a loss"),
         (("lr", "schedule=linear_lr", "schedule.learning_rate.start=0.1"), "sets the rate whatever optimizer.learning"),
         (("optimizer", "finder.candidates=[adam]"), "must name at least two different choices of optimizer"),

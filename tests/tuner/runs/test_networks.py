@@ -189,6 +189,8 @@ def test_a_memory_reaches_the_agent_and_is_played_and_exported(tuner: CommandLin
         ),
         ("ppo", ("network=lstm", "backend=keras", "strategy=parameter_server"), "leave strategy=parameter_server out"),
         ("ppo", ("buffer.sequence_length=4",), "buffer.sequence_length=4 is about agents with a memory"),
+        ("ppo", ("network=lstm", "adaptive=gns"), "an agent with a memory (network=lstm) learns from whole sequences"),
+        ("ppo", ("network=gru", "env=catch", "network.layers=[]"), "of which network=gru would take every pixel"),
     ],
 )
 def test_a_memory_without_a_place_is_refused(

@@ -59,24 +59,31 @@ class RateSearch:
         return (line, *failed)
 
 
-def chosen_mode(asked: str, experience: Any, kind: type) -> str:
+def chosen_mode(asked: str, experience: Any, kind: type, has_memory: bool = False) -> str:
     """The mode that auto stands for: policies that learn from rollouts are measured by how much they change.
 
     Args:
         asked: auto, or a mode.
         experience: Settings.
         kind: Class of the agent. One that has no loss is measured by its returns.
+        has_memory: Whether its network has one: probabilities of its actions are known within whole sequences only.
 
     Raises:
         AgentContractError: Such an agent is to be measured by its loss.
+        UserError: The change of a policy with a memory is to be measured.
     """
+    if asked == "kl" and has_memory:
+        raise UserError(
+            "finder.mode=kl (metrics) compares the probabilities of single actions, which an agent with a memory has "
+            "within whole sequences only: use loss"
+        )
     if asked in ("loss", "kl"):
         check_loss(kind)
     if asked != "auto":
         return asked
     if not has_loss(kind):
         return "return"
-    return "kl" if isinstance(experience, RolloutSettings) else "loss"
+    return "kl" if isinstance(experience, RolloutSettings) and not has_memory else "loss"
 
 
 AtRate = Callable[[float], Subject]

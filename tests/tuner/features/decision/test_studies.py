@@ -85,7 +85,7 @@ def test_as_many_runs_as_race_and_confirmation_would_have_on_the_seeds_of_confir
     assert len(seeds) > 1
     assert {one.label for one in summary.stage("test")} == {summary.winner_label, "default"}
     words = {"runs after screening, of configurations that a model selects": NUM_AGAIN}
-    assert summary.budget == {"screening trials": 8, **words, "test seeds": 5, "environment steps per run": 900}
+    assert summary.budget == {"screening trials": 8, **words, "test seeds": 2, "environment steps per run": 900}
 
 
 def test_configurations_that_cannot_be_distinguished_have_most_runs(tmp_path: Path) -> None:
