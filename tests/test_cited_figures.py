@@ -125,7 +125,7 @@ def cited_of_the_first_study(front: str, page: str) -> Iterator[Cited]:
         yield Cited(f"verdict, {place}", one, other)
     lower = [re.findall(r"\[([-+]?\d+)", one["winner minus default"])[0] for one in rows]
     better = sum(int(end) > 0 for end in lower)
-    for shares in re.findall(r"better configuration in (\d+ of \d+) cases", words) or [""]:
+    for shares in re.findall(r"better than the default in (\d+ of \d+) studies", words) or [""]:
         yield Cited("studies with a better winner", shares, f"{better} of {len(rows)}")
 
 
@@ -161,9 +161,9 @@ STUDY = "`study=quick`: `sampler=tpe pruner=median`"
 @pytest.mark.parametrize(
     ("right", "wrong", "places"),
     [
-        ("9 of 10 cases", "10 of 10 cases", ["first_studypy, sentence", "studies with a better winner"]),
-        ("9 of 10 cases", "8 of 10 cases", ["studies with a better winner"]),
-        ("9 of 10 cases", "most cases", ["studies with a better winner"]),
+        ("9 of 10 studies", "10 of 10 studies", ["first_studypy, sentence", "studies with a better winner"]),
+        ("9 of 10 studies", "8 of 10 studies", ["studies with a better winner"]),
+        ("9 of 10 studies", "most studies", ["studies with a better winner"]),
         ("390 [310, 420] on", "490 [480, 500] on", ["verdict, winner"]),
         ("157 [144, 198]", "145 [130, 218]", ["verdict, default"]),
         ("+230 [+150, +270]", "+200 [+100, +250]", ["verdict, difference"]),
