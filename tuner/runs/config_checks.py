@@ -344,7 +344,7 @@ def _check_sequences(run: RunConfig, settings: Settings) -> None:
     num_envs, remembers = settings.num_envs, has_memory(run.network)
     adaptive = settings.adaptive
     signals = () if adaptive is None or adaptive.mode == "off" else adaptive.all_signals()
-    if remembers and any(signal.reads_gradients for signal in signals):
+    if remembers and any(getattr(signal, "reads_gradients", False) for signal in signals):
         raise UserError(
             "adaptive: its signals measure gradients of single transitions, and an agent with a memory "
             f"(network={run.network.get('cell', 'lstm')}) learns from whole sequences: choose other signals, or "

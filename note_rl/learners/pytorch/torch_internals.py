@@ -8,7 +8,7 @@ import inspect
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import IO, Any, Final
+from typing import IO, Any, Final, cast
 
 import torch
 from torch import Tensor, fx, nn
@@ -193,9 +193,9 @@ def inductor_calling_onednn() -> Iterator[None]:
         return
     from torch._inductor import ir, lowering, mkldnn_ir
 
-    lowerings: Any = lowering.lowerings
+    lowerings, linear = cast("Any", lowering.lowerings), cast("Any", mkldnn_ir.LinearUnary)
     kernel, before = onednn_linear(), lowerings[onednn_linear()]
-    lowerings[kernel] = lambda *arguments: ir.TensorBox.create(mkldnn_ir.LinearUnary.create(*arguments))
+    lowerings[kernel] = lambda *arguments: ir.TensorBox.create(linear.create(*arguments))
     try:
         yield
     finally:

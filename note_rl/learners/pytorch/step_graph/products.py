@@ -11,7 +11,7 @@ import logging
 import platform
 from collections.abc import Container, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, fx
@@ -109,7 +109,7 @@ def by_onednn(graph: fx.Graph, large: Container[str], values: dict[fx.Node, Any]
         values: What every node gave for one example; those of new nodes are added.
     """
     for node, (x, turned, bias) in _turned(graph, large):
-        values.setdefault(turned, values[node.args[-1]].t())
+        values.setdefault(turned, values[cast("fx.Node", node.args[-1])].t())
         new = graph.call_function(product, (x, turned, bias))
         values[new] = product(values[x], values[turned], None if bias is None else values[bias])
         node.replace_all_uses_with(new)
