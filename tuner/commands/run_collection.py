@@ -75,7 +75,10 @@ def _compared_in(result: StudyResult, prefix: str) -> list[NamedRun]:
     """The runs of the winner and of the default configuration, in the last stage that has both, or else the winner."""
     summary, winner = result.summary, result.winner.label
     where = f" in {summary.part_names[0]}" if summary.part_names else ""
-    names = {summary.default_label: summary.default_label, winner: f"{shown_label(summary, winner)}, the winner"}
+    names = {
+        summary.default_label: shown_label(summary, summary.default_label),
+        winner: f"{shown_label(summary, winner)}, the winner",
+    }
     labels = {label: f"{prefix}{name}{where}" for label, name in names.items()}
     for wanted in ({winner, summary.default_label}, {winner}):
         for stage in reversed(all_stages()):

@@ -107,7 +107,7 @@ def _check_pixels(run: RunConfig, name: str, remedy: str, env: Any) -> None:
         shape = list(stacked_shape(observed_shape(env), int(run.agent.get("frame_stack", 1))))
         raise UserError(
             f"{run.env.id} shows images {shape}, of which network={name} would take every pixel for an input of its "
-            f"own, {math.prod(shape):,} in all, knowing nothing of neighbours: use {remedy}; for dense layers all the "
+            f"own, {math.prod(shape):,} in all, without regard to neighbours: use {remedy}; for dense layers all the "
             "same, flatten them: '+wrapper.flat={_target_: gymnasium.wrappers.FlattenObservation, _partial_: true}'"
         )
 

@@ -15,6 +15,10 @@ from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import StudyDefinition
 
 
+_MOST_TIMES = 3.0
+"""The mean of a run for which a budget leaves room for one more, if some took as long: more is an outlier."""
+
+
 def check_budget(definition: StudyDefinition) -> None:
     """Refuses environment steps that not even the fewest runs keep to.
 
@@ -111,7 +115,7 @@ class Allowance:
             return ""
         run_s = sum(self._complete_s) / len(self._complete_s)
         later_s = _later_seconds(self._later_runs, self._parallel, run_s)
-        longest_s = max(self._complete_s)  # some configurations take several times as long as the mean
+        longest_s = min(max(self._complete_s), _MOST_TIMES * run_s)
         # Of a session that was killed the last half minute is unknown; its runs are known.
         spent_s = max(self._spent_s(), self._run_seconds / self._parallel)
         if spent_s + longest_s + later_s <= budget_s:
@@ -120,7 +124,12 @@ class Allowance:
         less = " is too little" if over else ""
         return (
             f"study.budget={format_seconds(budget_s)}{less}: what follows takes about {format_seconds(later_s)}{over}"
+            f"{_one_more(longest_s, run_s) if not over else ''}"
         )
+
+
+def _one_more(longest_s: float, run_s: float) -> str:
+    return f", and one more run up to {format_seconds(longest_s)}" if longest_s > run_s else ""
 
 
 def _later_runs(definition: StudyDefinition) -> list[int]:

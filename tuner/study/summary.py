@@ -210,7 +210,7 @@ _SIZES = {
     "further seeds in the race": "num_race_seeds",
     "candidates confirmed": "num_candidates",
     "seeds per candidate": "num_select_seeds",
-    "runs after screening, of configurations that a model selects": "num_shared_runs",
+    "runs after screening, shared out by a model": "num_shared_runs",
     "test seeds": "num_test_seeds",
     "environment steps per run": "total_steps",
     "seconds in all": "budget_s",

@@ -30,7 +30,7 @@ class Child:
         pid: Its number, None until it is forked.
         pidfd: Becomes readable at its end; owned by its reader. None where there are no pidfds.
         exit_code: Exit code, or minus the number of the signal that ended it; None while unknown.
-        unknown: The server died: if the child was ever forked, nobody will tell its exit code.
+        unknown: The server died: if the child was forked, its exit code stays unknown.
         error: Why it could not be started, empty otherwise.
         abandoned: Nobody waits for it any more; should it still come into being, it finds its line closed and leaves.
     """

@@ -186,9 +186,9 @@ def called_by_inductor(kernels: Sequence[Any]) -> Iterator[None]:
 
 
 @contextmanager
-def inductor_calling_onednn() -> Iterator[None]:
-    """Has inductor call `onednn_linear` in this block with whatever weights; its own way wants constants."""
-    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+def inductor_calling_onednn(graph: fx.Graph) -> Iterator[None]:
+    """Has inductor call `onednn_linear` of a graph in this block with whatever weights; its own way wants constants."""
+    if not any(str(node.target).startswith("mkldnn.") for node in graph.nodes):
         yield
         return
     from torch._inductor import ir, lowering, mkldnn_ir

@@ -32,8 +32,8 @@ def _section(summary: StudySummary) -> Html:
         )
         return section("interactions", title, reason(missing))
     words = (
-        "What two parameters do to the order of trials beyond what each of them does alone, as a share of all that "
-        "tells trials apart (functional ANOVA of a Gaussian process, second order). The mark is what the largest of "
+        "How two parameters together change the order of trials beyond the effect of each alone, as a share of all "
+        "differences between trials (functional ANOVA of a Gaussian process, second order). The mark is what the largest of "
         f"all pairs reaches by chance in one study of twenty: {_together(found)}"
     )
     return section("interactions", title, figure("interactions-figure", words))

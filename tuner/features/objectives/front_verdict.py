@@ -121,8 +121,10 @@ def _described(summary: StudySummary, member: FrontMember) -> str:
 
 def _about_default(summary: StudySummary, members: Sequence[FrontMember]) -> str:
     default = next((member for member in members if member.label == summary.default_label), None)
-    if default is None or summary.default_label in FRONT.of(summary):
+    if default is None:
         return ""
+    if summary.default_label in FRONT.of(summary):
+        return f"{default.label.capitalize()}, one of the front, is the default configuration."
     values = _described(summary, default)
     if not default.beaten:
         either = " either" if any(not member.beaten for member in members if member is not default) else ""

@@ -69,7 +69,7 @@ def kl_comb(agent: Any, optimizer: Any, rates: Sequence[float], tell: Listener, 
     try:
         if data.policy_change() is None:
             raise SettingsError(
-                f"mode='kl' needs the probabilities of actions, and {type(agent.settings.policy).__name__} knows none: "
+                f"mode='kl' needs the probabilities of actions, and {type(agent.settings.policy).__name__} has none: "
                 "use mode='loss'"
             )
         moved, num_steps = Rates(optimizer, only), min(data.num_per_phase, _MOST_STEPS)

@@ -170,7 +170,7 @@ def _compile(recording: Recording, tensors: Sequence[Tensor], path: Path) -> Non
         with (
             _quietly(),
             called_by_inductor(_QUICKER_IN_TORCH),
-            inductor_calling_onednn(),
+            inductor_calling_onednn(recording.module.graph),
             _privately(),
             torch.no_grad(),
             path.open("wb") as file,

@@ -84,7 +84,7 @@ def test_as_many_runs_as_race_and_confirmation_would_have_on_the_seeds_of_confir
         assert own == list(stage_seeds(0, "confirm", len(own)))
     assert len(seeds) > 1
     assert {one.label for one in summary.stage("test")} == {summary.winner_label, "default"}
-    words = {"runs after screening, of configurations that a model selects": NUM_AGAIN}
+    words = {"runs after screening, shared out by a model": NUM_AGAIN}
     assert summary.budget == {"screening trials": 8, **words, "test seeds": 2, "environment steps per run": 900}
 
 
