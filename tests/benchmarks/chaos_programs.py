@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-STEPS, EVERY, PAUSE_S = 400, 20, 0.01
+STEPS, EVERY, PAUSE_S = 200, 20, 0.04
 """Of a run; between two values of its score; slept in each step, so that a run can be interrupted."""
 _TARGET: Final = np.array([1.0, -2.0, 0.5, 3.0])
 _COUNTS: Final = "steps-*"

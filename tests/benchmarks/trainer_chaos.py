@@ -95,7 +95,7 @@ CASES: Final[Mapping[str, Mapping[str, Case]]] = {
             (
                 *("agent=command", f"agent.command='{_PPO}'", "agent.read=jsonl", "agent.step=global_step"),
                 *("agent.metric=charts/episodic_return", "evaluation.num_points=4", "+agent.learning_rate=1e-3"),
-                *("+space.agent.learning_rate={low: 1e-4, high: 1e-2, log: true}"),
+                "+space.agent.learning_rate={low: 1e-4, high: 1e-2, log: true}",
                 f"training.total_steps={_PPO_STEPS}",
             ),
             0,
@@ -171,7 +171,9 @@ def compare(disturbed: Chaos, alone: Chaos, case: Case) -> str:
         key for key, times in Counter((run["stage"], run["label"], run["seed"]) for run in runs).items() if times > 1
     ]
     assert not twice, f"a configuration has run twice on a seed: {twice}"
-    places = sorted(path.parent for path in (disturbed.folder / "studies" / STUDY).glob(f"*/*/{files.REPORTS_FILE}"))
+    found = (path.parent for path in (disturbed.folder / "studies" / STUDY).glob(f"*/*/{files.REPORTS_FILE}"))
+    stages = {run["stage"] for run in runs}  # a random policy is measured beside them
+    places = sorted(path for path in found if path.parent.name in stages)
     assert len(places) == len(runs), f"{len(places)} folders of {len(runs)} runs"
     for place in places:
         assert_once(place)
