@@ -175,7 +175,7 @@ def test_trainers_of_others_give_the_same_numbers_there(tmp_path: Path, cluster:
     for study in (here, away):
         (study.folder / "train.py").write_text(TRAINING)
         study.run()
-    assert len(here.records()) >= 5
+    assert len(here.records()) >= 4
     assert len({record["value"] for record in here.records()}) > 1
     assert_equal(away, here)
 
