@@ -1,4 +1,4 @@
-"""What `study_chaos.py` finds wrong in runs of other trainers that were killed."""
+"""Faults that `study_chaos.py` finds in killed runs of other trainers."""
 
 import json
 from pathlib import Path

@@ -196,7 +196,7 @@ def compare(disturbed: Chaos, alone: Chaos, case: Case) -> str:
 
 
 def _plan(run: Mapping[str, Any]) -> list[Any]:
-    """What does not depend on the numbers that a run gives."""
+    """Values of a run that do not depend on its scores."""
     return [run["number"], run["label"], run["seed"], run["params"], run["outcome"], [step for step, _ in run["curve"]]]
 
 
