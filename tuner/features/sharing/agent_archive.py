@@ -81,8 +81,8 @@ def unpack(source: Path, folder: Path) -> None:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         _sweep(folder.parent)
-        aside = {"prefix": f".{folder.name}.{os.getpid()}-", "suffix": _ASIDE}
-        with tempfile.TemporaryDirectory(dir=folder.parent, **aside) as place:
+        prefix = f".{folder.name}.{os.getpid()}-"
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=prefix, suffix=_ASIDE) as place:
             made = Path(place) / "run"
             made.mkdir()
             with zipfile.ZipFile(source) as archive:
