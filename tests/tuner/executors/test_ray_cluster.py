@@ -48,7 +48,7 @@ SB3 = (
     "+space.agent.learning_rate={low: 1.0e-4, high: 0.1, log: true}",
 )
 COMMAND = (
-    *("agent=command", f"agent.command='{sys.executable} train.py {{rate}} {{steps}}'", "agent.read=jsonl"),
+    *("agent=command", f"agent.command='{sys.executable} HERE/train.py {{rate}} {{steps}}'", "agent.read=jsonl"),
     *("agent.metric=ret", "agent.step=step", "+agent.rate=0.5", "+space.agent.rate={low: 0.0, high: 1.0}"),
     *("training.total_steps=800", "evaluation.num_points=4", *_OTHERS),
 )
@@ -171,10 +171,11 @@ def test_machines_and_seats_that_die_cost_nothing_but_time(tmp_path: Path, clust
 
 @pytest.mark.parametrize("words", [SB3, COMMAND], ids=["sb3", "command"])
 def test_trainers_of_others_give_the_same_numbers_there(tmp_path: Path, cluster: Any, words: tuple[str, ...]) -> None:
-    here, away = Chaos(tmp_path / "here", words), ClusterChaos(cluster, tmp_path / "away", words)
-    for study in (here, away):
-        (study.folder / "train.py").write_text(TRAINING)
-        study.run()
+    (tmp_path / "train.py").write_text(TRAINING)
+    typed = [word.replace("HERE", str(tmp_path)) for word in words]
+    here, away = Chaos(tmp_path / "here", typed), ClusterChaos(cluster, tmp_path / "away", typed)
+    here.run()
+    away.run()
     assert len(here.records()) >= 4
     assert len({record["value"] for record in here.records()}) > 1
     assert_equal(away, here)
