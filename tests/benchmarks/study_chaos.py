@@ -13,6 +13,11 @@ curves, scores and all that was learned have to be equal bit for bit, and no pro
 
 `python -m tests.benchmarks.study_chaos ray [ROUNDS [CASE ...]]` (100; dqn-torch ppo-torch) does so with studies over
 two simulated machines of a Ray cluster: `kill -9` of machines, seats, trials and the controller.
+
+`python -m tests.benchmarks.study_chaos functions|sb3|commands [ROUNDS]` (34) does so with the trainers of others:
+`kill -9` of one of controller, fork server, trial and program, or of all at once. Runs of functions and programs have
+to equal those that were left alone. A run of Stable-Baselines3 does not go on exactly (`tuner guide sb3`): compared are
+configurations, seeds, points, and the scores before the first kill. No kill may cost more than an evaluation interval.
 """
 
 import os
@@ -30,6 +35,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.benchmarks import trainer_chaos
 from tests.tuner.chaos import KINDS, Chaos, assert_equal
 from tests.tuner.executors.ray_cluster import KINDS as MACHINE_KINDS
 from tests.tuner.executors.ray_cluster import ClusterChaos, simulated_cluster
@@ -201,6 +207,9 @@ def main() -> None:
         with simulated_cluster() as cluster:
             rounds, cases = int((sys.argv[2:] or [100])[0]), sys.argv[3:] or ["dqn-torch", "ppo-torch"]
             disturb_real_agents(rounds, cases, MACHINE_KINDS, partial(ClusterChaos, cluster))
+        return
+    if sys.argv[1:] and sys.argv[1] in trainer_chaos.CASES:
+        trainer_chaos.disturb_trainers(sys.argv[1], int((sys.argv[2:] or [34])[0]))
         return
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 50
     num_trials = int(sys.argv[2]) if len(sys.argv) > 2 else 200

@@ -163,7 +163,7 @@ class Chaos:
         if kind in ("ctrl-c", "sigterm"):
             process.send_signal(signal.SIGINT if kind == "ctrl-c" else signal.SIGTERM)
             return True
-        servers = [one for one in self._living() if "tuner.trial.forkserver" in " ".join(one.cmdline()[:3])]
+        servers = [one for one in self._living() if "tuner.trial.forkserver" in " ".join(_words_of(one)[:3])]
         trials = self._trials()
         servers = [one for one in servers if one.pid not in {trial.pid for trial in trials} and _leads(one)]
         victims = {"controller": [psutil.Process(process.pid)], "forkserver": servers, "trial": trials[:1]}
@@ -196,10 +196,20 @@ class Chaos:
         return found
 
 
+def _words_of(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline())
+    except psutil.NoSuchProcess:  # it has just ended
+        return []
+
+
 def _leads(process: psutil.Process) -> bool:
     """Whether it is the fork server and no process that was forked from it and forked again."""
-    parent = process.parent()
-    return parent is None or "tuner.trial.forkserver" not in " ".join(parent.cmdline()[:3])
+    try:
+        parent = process.parent()
+        return parent is None or "tuner.trial.forkserver" not in " ".join(parent.cmdline()[:3])
+    except psutil.NoSuchProcess:  # it has just ended
+        return False
 
 
 def _timeless(run: RunRecord) -> dict[str, Any]:

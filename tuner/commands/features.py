@@ -24,8 +24,8 @@ class InCommands:
         commands: Its own, each with the module that it is in. This is read for the help page: import nothing heavy.
         defined: The study of a config, of what was typed and of the folder of groups, where that is one of the feature.
         policy: Restores the policy that a run of this function has learned, from its configuration and folder.
-        for_play: The part of the saved state of a run of this function that others need to play it, given its
-            configuration and that state; empty: all of it.
+        for_play: The part of the saved state of a run of this function that others need to play it, and the environment
+            steps that it was trained for, given its configuration and that state; None: it is none of the feature's.
         files: The store of the files that `tuner dashboard` shows of studies, given its config and the storage; None:
             there are none.
         compared: The module that does `tuner compare` with this config in place of the comparison of adaptation.
@@ -37,7 +37,7 @@ class InCommands:
     commands: tuple[Command, ...] = ()
     defined: "Callable[[DictConfig, Sequence[str], str | Path | None], StudyDefinition | None]" = nothing
     policy: "Callable[[Mapping[str, Any]], Callable[[Mapping[str, Any], Path], TrainedPolicy] | None]" = nothing
-    for_play: "Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]" = nothing
+    for_play: "Callable[[Mapping[str, Any], Mapping[str, Any]], tuple[Mapping[str, Any], int] | None]" = nothing
     compared: "Callable[[DictConfig], CommandModule | None]" = nothing
     files: "Callable[[DictConfig, StudyStore], Any]" = nothing
     tuned: "Callable[[DictConfig], CommandModule | None]" = nothing

@@ -94,14 +94,16 @@ class _Repository(ConfigRepository):
 def _own_defaults_list() -> ModuleType:
     """A copy of Hydra's module of defaults lists that does not prepare what nothing refers to.
 
-    For each file of a composition, Hydra makes a config of all choices, and uses it only where a line refers to a
-    choice. That is half of a composition. The module that other programs use stays as it is.
+    For each file of a composition, Hydra 1.3 makes a config of all choices, and uses it only where a line refers to a
+    choice. That is half of a composition. Hydra 1.4 makes none. The module that other programs use stays as it is.
     """
     spec = find_spec("hydra._internal.defaults_list")
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
+    if not hasattr(module, "_create_interpolation_map"):
+        return module
     all_choices, none = module._create_interpolation_map, OmegaConf.create()
 
     def choices_to_refer_to(overrides: Any, defaults_list: list[Any], self_added: bool) -> DictConfig:

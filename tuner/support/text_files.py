@@ -70,7 +70,7 @@ def sweep_unfinished(folder: Path) -> None:
     with contextlib.suppress(OSError):  # the folder is not there, or not ours: nothing is to be put right by us
         for entry in os.scandir(folder):
             match = _ASIDE.fullmatch(entry.name)
-            if match is not None and entry.is_file(follow_symlinks=False) and not _lives(int(match["pid"])):
+            if match is not None and entry.is_file(follow_symlinks=False) and not lives(int(match["pid"])):
                 os.unlink(entry.path)
 
 
@@ -87,7 +87,8 @@ def is_full(error: BaseException | None) -> bool:
     return False
 
 
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
+    """Whether a process of this number runs, of whatever user."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.tuner.chaos import Chaos, assert_equal
 from tests.tuner.executors.ray_cluster import ROOT, ClusterChaos, command_of, living, simulated_cluster
+from tests.tuner.runs.command.test_command_study import TRAINING
 from tests.tuner.studies import CONFIG, run_study, sqlite
 from tuner.executors.base import Event, TrialEnded, TrialReported
 from tuner.executors.local import LocalExecutor
@@ -37,6 +38,20 @@ POPULATION = (
     *("study.retries=100", "study.max_failures=100"),
 )
 
+_OTHERS = (
+    *("sampler=random", "pruner=none", "tracker=jsonl", "executor.parallel=2", "space=none", "study.num_trials=2"),
+    *("study.num_race_seeds=0", "study.num_candidates=1", "study.num_select_seeds=1", "study.num_test_seeds=1"),
+)
+SB3 = (
+    *("agent=sb3_ppo", "agent.n_steps=32", "agent.batch_size=16", "agent.net_arch=[8]", "env.max_episode_steps=40"),
+    *("training.total_steps=192", "evaluation.num_points=3", "evaluation.num_episodes=2", *_OTHERS),
+    "+space.agent.learning_rate={low: 1.0e-4, high: 0.1, log: true}",
+)
+COMMAND = (
+    *("agent=command", f"agent.command='{sys.executable} HERE/train.py {{rate}} {{steps}}'", "agent.read=jsonl"),
+    *("agent.metric=ret", "agent.step=step", "+agent.rate=0.5", "+space.agent.rate={low: 0.0, high: 1.0}"),
+    *("training.total_steps=800", "evaluation.num_points=4", *_OTHERS),
+)
 
 PATIENCE_S = 60.0
 """How long a busy machine may take to end processes; trials without a controller would wait for an answer for ever."""
@@ -152,6 +167,18 @@ def test_machines_and_seats_that_die_cost_nothing_but_time(tmp_path: Path, clust
     assert disturbed.run(kinds, longest_wait_s=0.4) == []
     assert_equal(disturbed, alone)
     assert disturbed.counted.total() == len(kinds)
+
+
+@pytest.mark.parametrize("words", [SB3, COMMAND], ids=["sb3", "command"])
+def test_trainers_of_others_give_the_same_numbers_there(tmp_path: Path, cluster: Any, words: tuple[str, ...]) -> None:
+    (tmp_path / "train.py").write_text(TRAINING)
+    typed = [word.replace("HERE", str(tmp_path)) for word in words]
+    here, away = Chaos(tmp_path / "here", typed), ClusterChaos(cluster, tmp_path / "away", typed)
+    here.run()
+    away.run()
+    assert len(here.records()) >= 4
+    assert len({record["value"] for record in here.records()}) > 1
+    assert_equal(away, here)
 
 
 @pytest.mark.slow

@@ -147,9 +147,8 @@ class JobCluster:
         self._lose(seat, "it was given up")
         with suppress(OSError):
             seat.job.cancel(check=False)
-            if (
-                self._is_local and not seat.job.done()
-            ):  # then its number may be another's; that was Ctrl-C, which it ignores
+            # That was Ctrl-C, which it ignores. The number of a job that has ended may be another's.
+            if self._is_local and not seat.job.done():
                 os.kill(int(seat.job.job_id), signal.SIGTERM)
         self._ending.append(seat.job)
 

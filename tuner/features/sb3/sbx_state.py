@@ -4,6 +4,7 @@ JAX is not imported for models of the other libraries.
 """
 
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from importlib import import_module
@@ -13,6 +14,7 @@ import numpy as np
 
 from tuner.errors import UserError
 from tuner.features.sb3.sb3_internals import import_quickly, without
+from tuner.trial.context import current_trial
 from tuner.trial.messages import JsonDict
 
 _KEYS: Final = ("key", "noise_key")
@@ -29,16 +31,18 @@ def import_sbx(package: str, device: str) -> Any:
 
     Args:
         package: Of the algorithms.
-        device: cpu: JAX is to leave graphics cards alone. Of a card it takes what it needs only, as others run there.
+        device: cpu: JAX is to leave graphics cards alone, unless it was imported before outside of a trial. Of a card
+            it takes what it needs only, as others run there.
 
     Raises:
         UserError: JAX has no such device, and would use another one without a word.
     """
     os.environ.setdefault(_PREALLOCATE, "false")
     os.environ.setdefault(_THREADS, os.environ.get("OMP_NUM_THREADS", "1"))
-    if device == "cpu":
+    is_of_user = "jax" in sys.modules and current_trial() is None  # in a notebook, where all JAX would move there
+    if device == "cpu" and not is_of_user:
         import_module("jax").config.update("jax_platforms", "cpu")
-    elif device != "auto":
+    elif device not in ("cpu", "auto"):
         found = import_module("jax").default_backend()
         if found != "gpu":
             raise UserError(

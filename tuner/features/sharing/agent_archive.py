@@ -8,6 +8,7 @@ import hashlib
 import json
 import lzma
 import os
+import re
 import shutil
 import tempfile
 import zipfile
@@ -20,7 +21,7 @@ from note_rl.support.atomic_files import atomic_target
 from tuner.errors import UserError
 from tuner.runs.function_state import ARRAYS_FILE, HEAD_FILE
 from tuner.runs.run_folders import CONFIG_FILE
-from tuner.support.text_files import parse_json, sweep_unfinished
+from tuner.support.text_files import lives, parse_json, sweep_unfinished
 from tuner.trial.folder import CHECKPOINT_FILE, STATE_FOLDER
 
 DIGESTS_FILE: Final = "digests.json"
@@ -32,6 +33,9 @@ _MOST_BYTES: Final = {CONFIG_FILE: 10_000_000, RESULT_FILE: 100_000, DIGESTS_FIL
 _MOST_WEIGHTS: Final = 20_000_000_000
 _OF_DAMAGE: Final = (EOFError, NotImplementedError, RuntimeError, ValueError, zlib.error, lzma.LZMAError)
 """Errors on reading a changed archive; encrypted entries are a RuntimeError."""
+_ASIDE: Final = ".unpacked"
+_UNFINISHED: Final = re.compile(rf"\..+\.(?P<pid>\d{{1,10}})-\w+\{_ASIDE}")
+"""Folders beside the one that an archive is unpacked into, with the number of the process."""
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 """The date of all files in it, so that the same agent makes the same archive."""
 
@@ -76,7 +80,9 @@ def unpack(source: Path, folder: Path) -> None:
         raise UserError(f"{folder} is there already: choose another with folder=...")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as place:
+        _sweep(folder.parent)
+        prefix = f".{folder.name}.{os.getpid()}-"
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=prefix, suffix=_ASIDE) as place:
             made = Path(place) / "run"
             made.mkdir()
             with zipfile.ZipFile(source) as archive:
@@ -86,6 +92,14 @@ def unpack(source: Path, folder: Path) -> None:
         raise UserError(f"{source} is damaged, or no archive of tuner push: {error}") from error
     except OSError as error:
         raise UserError(f"{source} cannot be unpacked into {folder}: {error.strerror or error}") from error
+
+
+def _sweep(folder: Path) -> None:
+    """Removes what was being unpacked by processes that were killed."""
+    for path in folder.glob(f".*{_ASIDE}"):
+        found = _UNFINISHED.fullmatch(path.name)
+        if found is not None and path.is_dir() and not path.is_symlink() and not lives(int(found["pid"])):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _unpack_into(folder: Path, archive: zipfile.ZipFile, source: Path) -> None:

@@ -15,7 +15,7 @@ from note_rl.errors import NoteRLError
 from note_rl.support.formats import marked
 from note_rl.support.threads import thread_variables
 from tuner.commands.features import InCommands, policy_loader
-from tuner.commands.study_loading import load, place_of, policy_of, study_at
+from tuner.commands.study_loading import load, place_of, study_at
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
 from tuner.features import parts
@@ -85,12 +85,12 @@ def _save_weights(place: Path, trust: tuple[str, ...], weights: str, settings: J
         agent = load_run(place, trust, weights).agent
         agent.save(made / CHECKPOINT_FILE, save_data=False)
         return int(agent.num_env_steps)
-    state, learned = FunctionState(folder_of(place)).read_newest(), policy_of(place, weights, trust)
-    assert learned is not None
-    FunctionState(made).write_arrays(
-        next(filter(None, (one.for_play(settings, state) for one in parts(InCommands))), state)
-    )
-    return learned.num_env_steps
+    state = FunctionState(folder_of(place)).read_newest()
+    found = next(filter(None, (one.for_play(settings, state) for one in parts(InCommands))), None)
+    assert found is not None, "a feature that loads policies says what is needed for that"
+    needed, num_env_steps = found
+    FunctionState(made).write_arrays(needed)
+    return num_env_steps
 
 
 def _refuse_study_of_own_code(word: str, trust: tuple[str, ...]) -> None:

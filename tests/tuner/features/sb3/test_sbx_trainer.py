@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import yaml
 
+import tuner as api
+from tests.tuner.command_line import CommandLine
 from tests.tuner.features.sb3.test_sb3_trainer import CONTINUOUS, REPLAYING, SMALL, Ending, Reporter
 from tuner.commands import COMMANDS
 from tuner.commands.preflight import check_command
@@ -114,6 +116,26 @@ def test_a_graphics_card_is_shared_and_never_taken_for_granted(monkeypatch: pyte
         import_sbx("sbx", "cuda")
 
 
+def test_jax_of_a_notebook_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed: list[tuple[str, str]] = []
+    jax = SimpleNamespace(config=SimpleNamespace(update=lambda *change: changed.append(change)))
+    module = "tuner.features.sb3.sbx_state"
+    monkeypatch.setattr(f"{module}.import_quickly", lambda package: package)
+    monkeypatch.setattr(f"{module}.import_module", lambda name: jax)
+    for variable in ("XLA_PYTHON_CLIENT_PREALLOCATE", "NPROC"):
+        monkeypatch.setenv(variable, "")
+    monkeypatch.setitem(sys.modules, "jax", jax)
+    assert import_sbx("sbx", "cpu") == "sbx"
+    assert changed == []
+    monkeypatch.delitem(sys.modules, "jax")
+    import_sbx("sbx", "cpu")
+    assert changed == [("jax_platforms", "cpu")]
+    monkeypatch.setitem(sys.modules, "jax", jax)
+    monkeypatch.setattr(f"{module}.current_trial", Reporter)
+    import_sbx("sbx", "cpu")
+    assert len(changed) == 2, "a trial has its process to itself"
+
+
 def test_a_library_that_is_not_installed_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tuner.features.sb3.sb3_algorithms.find_spec", lambda name: None)
     message = "agent.algorithm=SAC agent.library=sbx needs sbx, which is not installed: pip install sbx-rl"
@@ -208,6 +230,20 @@ def test_a_model_gets_back_networks_optimizers_and_random_keys() -> None:
     broken = other.policy.actor_state.params
     other.policy.actor_state = other.policy.actor_state.replace(params=_map(lambda leaf: leaf * np.nan, broken))
     assert not is_finite(other)
+
+
+@installed
+def test_a_run_that_is_packed_acts_as_before(tuner: CommandLine) -> None:
+    small = ("training.total_steps=48", "evaluation.num_points=2", "evaluation.num_episodes=1", "tracker=jsonl")
+    words = ("agent=sbx/dqn", "agent.learning_starts=8", "agent.buffer_size=200", "agent.net_arch=[8,8]")
+    assert tuner("train", *words, *small, "hydra.run.dir=runs/mine").status == 0
+    answer = tuner("push", "runs/mine")
+    assert answer.status == 0, answer
+    answer = tuner("pull", "mine.zip", "folder=theirs")
+    assert "Trained for 48 environment steps." in answer.output, answer
+    observations = np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32)
+    before, after = (api.load_agent(place).predict(observations)[0] for place in ("runs/mine", "theirs"))
+    np.testing.assert_array_equal(before, after)
 
 
 def _leaves(model: Any, name: str) -> list[Any]:

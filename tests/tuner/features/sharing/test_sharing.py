@@ -1,6 +1,7 @@
 """An agent that is packed acts as before where it is unpacked; other archives are refused and leave nothing."""
 
 import json
+import os
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import tuner as api
 from note_rl.training.checkpoint import read_checkpoint
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLine
 from tuner.errors import UserError
+from tuner.features.sb3.sb3_trainer import Sb3
 from tuner.features.sharing import agent_archive, push
 from tuner.features.sharing.agent_archive import DIGESTS_FILE, FILES, RESULT_FILE, STATE_FILES, pack, unpack
 from tuner.features.sharing.private_settings import private_settings
@@ -140,6 +142,17 @@ def test_a_damaged_archive_and_one_that_is_too_large_are_refused(packed: Path, m
     assert not folder.exists()
 
 
+def test_what_killed_processes_were_unpacking_is_removed(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead_pid = 7
+    monkeypatch.setattr(agent_archive, "lives", lambda pid: pid != dead_pid)
+    left, kept = (packed.parent / f".a.{pid}-abc_1234.unpacked" for pid in (dead_pid, os.getpid()))
+    others = packed.parent / f".a.{dead_pid}-abc_1234.aside"
+    for folder in (left, kept, others):
+        (folder / "run").mkdir(parents=True)
+    unpack(packed, packed.parent / "theirs")
+    assert [left.exists(), kept.exists(), others.exists()] == [False, True, True]
+
+
 def test_digests_are_those_of_the_files(packed: Path) -> None:
     with zipfile.ZipFile(packed) as archive:
         digests = json.loads(archive.read(DIGESTS_FILE))
@@ -154,14 +167,17 @@ def test_refusals(tuner: CommandLine) -> None:
     assert "name the file" in tuner.refused("pull")
 
 
-def test_a_model_of_stable_baselines3_is_packed_as_arrays(tuner: CommandLine) -> None:
+def test_a_model_of_stable_baselines3_is_packed_as_arrays(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     small = ("training.total_steps=48", "evaluation.num_points=2", "evaluation.num_episodes=1", "tracker=jsonl")
     words = ("agent=sb3_dqn", "agent.learning_starts=8", "agent.buffer_size=200", "agent.net_arch=[8]")
     assert tuner("train", *words, *small, "agent.normalize_obs=true", "hydra.run.dir=runs/mine").status == 0
     assert "keeps its last weights only" in tuner.refused("push", "runs/mine", "weights=best")
-    answer = tuner("push", "runs/mine")
+    with monkeypatch.context() as without_models:
+        without_models.delattr(Sb3, "_model")
+        answer = tuner("push", "runs/mine")
     assert answer.status == 0, answer
-    assert tuner("pull", "mine.zip", "folder=theirs").status == 0
+    answer = tuner("pull", "mine.zip", "folder=theirs")
+    assert "Trained for 48 environment steps." in answer.output, answer
     with zipfile.ZipFile(tuner.folder / "mine.zip") as archive:
         assert sorted(archive.namelist()) == sorted([CONFIG_FILE, RESULT_FILE, DIGESTS_FILE, *STATE_FILES])
     arrays, _ = read_checkpoint(tuner.folder / "theirs" / STATE_FILES[1])
