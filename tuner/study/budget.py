@@ -14,9 +14,8 @@ from tuner.results.number_format import format_seconds
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import StudyDefinition
 
-
 _MOST_TIMES = 3.0
-"""The mean of a run for which a budget leaves room for one more, if some took as long: more is an outlier."""
+"""One more run counts for the longest so far, but for no more than this many times the mean."""
 
 
 def check_budget(definition: StudyDefinition) -> None:

@@ -154,7 +154,7 @@ def test_one_more_may_take_as_long_as_the_longest(tmp_path: Path) -> None:
 
 
 def test_one_outlier_does_not_end_screening(tmp_path: Path) -> None:
-    """Runs of 2, 2, 2 and 42 s, mean 12: 24 s are spent, later ones take 48 s, and one more counts for 36, not for 42."""
+    """Runs of 2, 2, 2 and 42 s, mean 12: 24 s are spent, later ones take 48 s, one more counts for 36, not for 42."""
     for budget, fits in ((108.0, True), (107.0, False)):
         allowance = Allowance(definition(tmp_path, num_trials=100, budget=budget), 2, lambda: 0.0)
         for number, seconds in enumerate((2.0, 2.0, 2.0, 42.0)):

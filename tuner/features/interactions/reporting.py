@@ -33,7 +33,7 @@ def _section(summary: StudySummary) -> Html:
         return section("interactions", title, reason(missing))
     words = (
         "How two parameters together change the order of trials beyond the effect of each alone, as a share of all "
-        "differences between trials (functional ANOVA of a Gaussian process, second order). The mark is what the largest of "
+        "differences (functional ANOVA of a Gaussian process, second order). The mark is what the largest of "
         f"all pairs reaches by chance in one study of twenty: {_together(found)}"
     )
     return section("interactions", title, figure("interactions-figure", words))
