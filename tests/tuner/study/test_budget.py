@@ -150,7 +150,7 @@ def test_one_more_may_take_as_long_as_the_longest(tmp_path: Path) -> None:
     assert allowance.one_more(7)
     now[0] = 26.1
     assert not allowance.one_more(7)
-    assert allowance.why_not == "study.budget=60 s: what follows takes about 24 s, and one more run up to 10 s"
+    assert allowance.why_not == "study.budget=1 min 00 s: what follows takes about 24 s, and one more run up to 10 s"
 
 
 def test_one_outlier_does_not_end_screening(tmp_path: Path) -> None:
