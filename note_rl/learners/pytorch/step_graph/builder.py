@@ -18,7 +18,7 @@ from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.step_graph.compiler import compiled
 from note_rl.learners.pytorch.step_graph.device_graph import DeviceGraph, captured_by_cuda, why_not_captured
 from note_rl.learners.pytorch.step_graph.eager import EagerWay, Example
-from note_rl.learners.pytorch.step_graph.products import ONEDNN
+from note_rl.learners.pytorch.step_graph.products import MKL, ONEDNN
 from note_rl.learners.pytorch.step_graph.program import Includes, Program, Trace
 from note_rl.learners.pytorch.step_graph.record import Recording, recorded
 from note_rl.learners.pytorch.step_graph.replay import replay
@@ -41,16 +41,18 @@ class Builder:
 
     Attributes:
         steppers: The optimizers whose steps may become a part of programs; none: they are not to.
+        matmul: Who takes large products of matrices; see `products`.
     """
 
     def __init__(self, eager: EagerWay) -> None:
         self.steppers: Sequence[Stepper] = ()
+        self.matmul = MKL
         self._eager = eager
         self._agent = eager.agent
         self._uncompilable = ""  # why not
         self._apart = ""  # why optimizers' steps cannot be a part
 
-    def replayed(self, example: Example, matmul: str) -> Program:
+    def replayed(self, example: Example) -> Program:
         """Returns losses and gradients as a replay.
 
         Raises:
@@ -61,9 +63,9 @@ class Builder:
             self._eager.note(example)
             recording, form = self._recorded(example, Includes())
         with self._eager.undisturbed():  # replaying tries the kernels, and random ones draw
-            run = replay(recording, example.values, matmul)
+            run = replay(recording, example.values, self.matmul)
         program = Program(run, form, recording)
-        rounds_otherwise = matmul == ONEDNN and recording.large_products
+        rounds_otherwise = self.matmul == ONEDNN and recording.large_products
         self._check(program, example, 1e-4 if rounds_otherwise else 1e-5)
         return program
 
@@ -94,7 +96,7 @@ class Builder:
             return
         trace.program = program
 
-    def compile(self, trace: Trace, example: Example, targets_may_move: bool, matmul: str) -> None:
+    def compile(self, trace: Trace, example: Example, targets_may_move: bool) -> None:
         """Has a trace run the compiled code that includes most; else says once why not, and it goes on as it is.
 
         On a GPU it goes on as it is: one CUDA graph is what a compiled program is on a CPU.
@@ -103,7 +105,6 @@ class Builder:
             trace: Nothing happens if it does so already.
             example: One of its minibatches.
             targets_may_move: Whether update_param() may be a part of the step.
-            matmul: Who takes large products of matrices; see `products`.
         """
         device = example.batch["reward"].device
         if device.type != "cpu":
@@ -120,35 +121,35 @@ class Builder:
             trace.why_not_quicker = apart
             return
         if not apart:
-            error = self._compile(trace, example, Includes(optimizers, targets), matmul)
+            error = self._compile(trace, example, Includes(optimizers, targets))
             if not error:
                 return
             apart = self._apart = f"the optimizer's step cannot be a part of the program: {error}"
             _log.info("losses and gradients are compiled without the optimizer's step: %s", error)
         if not trace.program.is_compiled and not self._uncompilable:
-            error = self._compile(trace, example, Includes(), matmul)
+            error = self._compile(trace, example, Includes())
             if error:
                 self._uncompilable = f"it cannot be compiled: {error}"
                 _log.warning("the update cannot be compiled, it is replayed instead: %s", error)
         trace.why_not_quicker = apart if trace.program.is_compiled else self._uncompilable
 
-    def _compile(self, trace: Trace, example: Example, includes: Includes, matmul: str) -> str:
+    def _compile(self, trace: Trace, example: Example, includes: Includes) -> str:
         """Has a trace run compiled code that includes this; returns why that is not possible, or an empty text."""
         try:
-            program = self._compiled(trace.replayed, example, includes, matmul)
+            program = self._compiled(trace.replayed, example, includes)
             self._check(program, example, 1e-3)
         except Exception as error:  # noqa: BLE001 - a compiler and a disk fail in all kinds of ways, as may update_param()
             return in_short(error)
         trace.program, trace.why_not_quicker = program, ""
         return ""
 
-    def _compiled(self, replayed: Program, example: Example, includes: Includes, matmul: str) -> Program:
+    def _compiled(self, replayed: Program, example: Example, includes: Includes) -> Program:
         recording, form = replayed.recording, replayed.form
         if includes.optimizers:
             recording, form = self._recorded(example, includes)
             recording = replace(recording, written=[])  # no copy for each step: the learner has some, see `Snapshots`
         with self._eager.undisturbed(self._tensors(includes)):
-            run = compiled(recording, [*example.values, *includes.numbers], matmul)
+            run = compiled(recording, [*example.values, *includes.numbers], self.matmul)
         return Program(run, form, recording, includes, is_compiled=True)
 
     def _optimizers(self, form: Evaluated) -> tuple[list[tuple[Adam, Slots]], str]:

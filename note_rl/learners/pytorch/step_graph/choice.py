@@ -23,7 +23,6 @@ from note_rl.learners.pytorch.step_graph.builder import Builder
 from note_rl.learners.pytorch.step_graph.compiler import NO_COMPILER, why_not_compiled
 from note_rl.learners.pytorch.step_graph.eager import EagerWay, Example
 from note_rl.learners.pytorch.step_graph.guards import why_not_recorded
-from note_rl.learners.pytorch.step_graph.products import MKL
 from note_rl.learners.pytorch.step_graph.program import Includes, Trace
 from note_rl.learners.pytorch.step_graph.replay_failures import StepError, in_short
 from note_rl.learners.pytorch.step_result import Evaluated
@@ -64,7 +63,6 @@ class Traces:
     why_eager: str = NONE_TAKEN.reason  # as long as nothing is recorded
     _not_recorded: str = ""  # why steps could not be recorded when enough were to come
     _jit: Any = False
-    _matmul: str = MKL
     _known: dict[tuple[Any, ...], Trace] = field(default_factory=dict)
     _prepared: list[Any] = field(default_factory=list)
     _num_since: int = 0  # traces since then
@@ -91,11 +89,11 @@ class Traces:
             further: What recordings depend on besides the agent: optimizers, clipping.
             steppers: The optimizers whose steps may become a part of compiled code; none: they are not to.
         """
-        self._builder.steppers = steppers
+        self._builder.steppers, self._builder.matmul = steppers, matmul
         self._jit, self._not_recorded = jit, ""
-        self._matmul, names = matmul, tuple(of_the_agent(hyperparameters))
+        names = tuple(of_the_agent(hyperparameters))
         self.eager.names = names
-        prepared = [self._jit, self._matmul, *names, *further]
+        prepared = [self._jit, matmul, *names, *further]
         if len(prepared) != len(self._prepared) or not all(map(is_same, prepared, self._prepared)):
             self._known.clear()
             self.eager.guards = None
@@ -210,7 +208,7 @@ class Traces:
                 raise ValueError(f"it was recorded {_MAX_TRACES} times, and yet something has changed again")
             self.num_traces += 1
             self._num_since += 1
-            trace = self._known[shape, example.due] = Trace(self._builder.replayed(example, self._matmul))
+            trace = self._known[shape, example.due] = Trace(self._builder.replayed(example))
             self._builder.capture(trace, example)
         trace.targets_stay = trace.targets_stay or targets_stay
         resumed = self._resumed[example.due]
@@ -218,7 +216,7 @@ class Traces:
             # Where an earlier process had compiled steps, targets are updated as there. What update_param() does may
             # depend on numbers that are adapted, which are no inputs to it.
             may_move = not trace.targets_stay and not self.eager.names and resumed != 2
-            self._builder.compile(trace, example, may_move, self._matmul)
+            self._builder.compile(trace, example, may_move)
         return trace
 
     def _is_to_be_compiled(self, trace: Trace, example: Example) -> bool:
