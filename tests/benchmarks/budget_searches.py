@@ -45,13 +45,13 @@ from tuner.config.composition import compose, config_loader
 from tuner.executors.base import TrialBuilt, TrialFunction, TrialStarted
 from tuner.features.budgets.budget_points import BudgetPoint, compared_budgets, point_of
 from tuner.features.budgets.budget_studies import BudgetStudies
-from tuner.features.population.random_points import sample
 from tuner.results.insights.effort import used_share
 from tuner.results.metric import Mixed
 from tuner.results.records import TEST, Scalar, StudySummary
 from tuner.results.statistics import bootstrap_interval, iqm
 from tuner.runs.config_checks import resolve
 from tuner.study import StudyRunner, StudyStore
+from tuner.study.space.drawn_points import anywhere
 from tuner.trial.messages import TrialSpec
 
 Array = NDArray[np.float64]
@@ -89,7 +89,7 @@ class Prefixes:
     def scale(self) -> dict[int, tuple[float, float]]:
         """By number of evaluations: the mean and the best true score of random configurations."""
         rng, space = np.random.default_rng(0), self.landscape.definition.space
-        drawn = [space.draw(lambda _, kind: sample(kind, rng)) for _ in range(1000)]
+        drawn = [space.draw(lambda _, kind: anywhere(kind, rng)) for _ in range(1000)]
         found = {points: [self.truth(point, points) for point in drawn] for points in POINTS}
         return {points: (float(np.mean(scores)), max(scores)) for points, scores in found.items()}
 

@@ -42,7 +42,6 @@ from tuner.executors.base import TrialBuilt, TrialEnded, TrialFunction, TrialRep
 from tuner.features.objectives.facts import FRONT
 from tuner.features.objectives.leads import Objectives, RungMargins, measure_margins
 from tuner.features.objectives.pareto_front import Losses, front_of
-from tuner.features.population.random_points import sample
 from tuner.results.insights.effort import used_share
 from tuner.results.metric import Mixed, make_others
 from tuner.results.protocol import Pruning
@@ -51,6 +50,7 @@ from tuner.results.statistics import bootstrap_interval
 from tuner.runs.config_checks import resolve
 from tuner.study import StudyDefinition, StudyRunner, StudyStore
 from tuner.study.sampling.sampler_factory import SamplerFactory
+from tuner.study.space.drawn_points import anywhere
 from tuner.trial.messages import Outcome, TrialResult, TrialSpec
 
 Array = NDArray[np.float64]
@@ -102,7 +102,7 @@ class Timed(Recorded):
     def _random(self) -> Array:
         rng = np.random.default_rng(0)
         space = self.definition.space
-        return np.array([self.truth(space.draw(lambda _, kind: sample(kind, rng))) for _ in range(1000)])
+        return np.array([self.truth(space.draw(lambda _, kind: anywhere(kind, rng))) for _ in range(1000)])
 
     def hypervolume(self, losses: Sequence[tuple[float, float]]) -> float:
         """Share of the box between the best and the worst that these dominate."""
@@ -205,7 +205,7 @@ def drawn_pair(landscape: Timed, num_trials: int, seed: int) -> tuple[Ended, End
     rungs: list[RungMargins] = []
     steps = 0.0
     while len(truths[1]) < num_trials:
-        point = space.draw(lambda _, kind: sample(kind, rng))
+        point = space.draw(lambda _, kind: anywhere(kind, rng))
         curve, seconds = with_steps(landscape.curve(point, seed)), landscape.seconds(point, seed)
         if any(math.isnan(value) for _, value in curve):
             continue

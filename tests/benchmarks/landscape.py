@@ -27,10 +27,10 @@ from note_rl.errors import DivergedError
 from note_rl.support.atomic_files import atomic_target
 from tuner.commands.study_from_config import define
 from tuner.config.composition import RunConfig, compose, config_loader
-from tuner.features.population.random_points import sample
 from tuner.results.records import Scalar
 from tuner.runs.training import run_training
 from tuner.study import StudyDefinition
+from tuner.study.space.drawn_points import anywhere
 from tuner.trial.messages import JsonDict
 
 FOLDER = Path(__file__).parent / "landscapes"
@@ -137,7 +137,7 @@ def point_of(definition: StudyDefinition, configuration: int) -> dict[str, Scala
     if configuration == 0:
         return definition.space.drawn(definition.config)
     rng = np.random.default_rng(configuration)
-    return definition.space.draw(lambda name, distribution: sample(distribution, rng))
+    return definition.space.draw(lambda name, distribution: anywhere(distribution, rng))
 
 
 def train(definition: StudyDefinition, configuration: int, seed: int) -> Row:

@@ -45,7 +45,6 @@ from tests.benchmarks.recorded import Recorded, RecordedExecutor, recorded, with
 from tuner.commands.study_from_config import define, search_parts
 from tuner.config.composition import compose, config_loader
 from tuner.config.paths import get_path
-from tuner.features.population.random_points import sample
 from tuner.results.metric import FloatArray, Metric, Mixed, UntimedMetric
 from tuner.results.records import Scalar
 from tuner.results.statistics import bootstrap_interval, iqm, mean
@@ -54,6 +53,7 @@ from tuner.runs.config_checks import resolve
 from tuner.study import StudyDefinition, StudyRunner, StudyStore, quiet_optuna
 from tuner.study.optuna_internals import suggest
 from tuner.study.sampling.sampler_factory import SamplerFactory
+from tuner.study.space.drawn_points import anywhere
 from tuner.trial.messages import JsonDict
 
 _MANY = 1000
@@ -96,7 +96,7 @@ class Truth:
     def _best(self) -> float:
         """Of many points by chance, and of descendants of the best of them that move ever less."""
         space, rng = self.landscape.definition.space, np.random.default_rng(0)
-        points = [space.draw(lambda _, distribution: sample(distribution, rng)) for _ in range(self.NUM_DRAWN)]
+        points = [space.draw(lambda _, distribution: anywhere(distribution, rng)) for _ in range(self.NUM_DRAWN)]
         scored = [(self.score(point), point) for point in points]
         for generation in range(self.GENERATIONS):
             scored = sorted(scored, key=lambda one: -one[0])[:60]
@@ -104,7 +104,7 @@ class Truth:
                 child = dict(parent)
                 for name, distribution in space.distributions().items():
                     if rng.random() < 0.5:
-                        drawn = [sample(distribution, rng) for _ in range(1 + generation)]
+                        drawn = [anywhere(distribution, rng) for _ in range(1 + generation)]
                         child[name] = min(drawn, key=lambda one, name=name: abs(one - parent[name]))
                 scored.append((self.score(child), child))
         return max(score for score, _ in scored)

@@ -21,12 +21,12 @@ import numpy as np
 from tests.benchmarks.landscape import PAIRS
 from tests.benchmarks.protocols import Truth, bare, composed
 from tests.benchmarks.recorded import RecordedExecutor, recorded
-from tuner.features.population.random_points import sample
 from tuner.results.findings import Estimate
 from tuner.results.metric import Mixed
 from tuner.results.records import Scalar
 from tuner.results.statistics import bootstrap_interval, mean
 from tuner.study import StudyRunner, StudyStore
+from tuner.study.space.drawn_points import anywhere
 
 OFF, DEFAULT, RANDOM = "warm_start=off", "the default first", "a random one first"
 SIZE = "quick"
@@ -53,7 +53,7 @@ def show(pair: str, repetitions: int) -> None:
     regrets: dict[str, list[float]] = {OFF: [], DEFAULT: [], RANDOM: []}
     for seed in range(repetitions):
         rng = np.random.default_rng(2000 + seed)
-        point = space.draw(lambda _, distribution, rng=rng: sample(distribution, rng))
+        point = space.draw(lambda _, distribution, rng=rng: anywhere(distribution, rng))
         for name, start in ((OFF, None), (DEFAULT, default), (RANDOM, point)):
             regrets[name].append(regret(truth, pair, seed, start))
     for name, found in regrets.items():

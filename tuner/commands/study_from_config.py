@@ -18,7 +18,7 @@ from tuner.checking.section_types import StudyConfig
 from tuner.commands.baselines import AUTO, KnownConfigs, named_starts
 from tuner.commands.earlier_studies import starts_of
 from tuner.commands.features import InCommands
-from tuner.config.annotations import written
+from tuner.commands.space_check import check_space
 from tuner.config.composition import RUN_PARTS, run_config_of, with_section_defaults
 from tuner.config.paths import flatten, targets_in
 from tuner.errors import UserError
@@ -28,7 +28,7 @@ from tuner.results.number_format import describe_part
 from tuner.results.protocol import DEFAULT_BASELINE
 from tuner.results.records import EARLIER_STUDY, PRIORS
 from tuner.runs.build import build_node, check_trackers
-from tuner.runs.config_checks import check_kinds, checked_run, resolve
+from tuner.runs.config_checks import checked_run, resolve
 from tuner.runs.functions import ENTRY as FUNCTION_ENTRY
 from tuner.runs.functions import PROBE as FUNCTION_PROBE
 from tuner.runs.functions import function_name, has_random_policy, is_function
@@ -67,7 +67,7 @@ def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | 
     check_budget(definition)
     _check_search(definition, resolved)
     for one in definition.part_names or ("",):
-        _check_ends(definition.within(one))
+        check_space(definition.within(one))
     _check_baselines(definition)
 
 
@@ -102,27 +102,6 @@ def _check_search(definition: StudyDefinition, resolved: JsonDict) -> None:
         sampler, _ = search_parts(resolved)
         require_objectives(sampler, len(definition.directions))
         make_sampler(sampler, definition.seed, 0, definition.space)
-
-
-def _check_ends(definition: StudyDefinition) -> None:
-    """Refuses values in the space that no run can have: each end of a range and each choice, one at a time.
-
-    Numbers of the buffer and of environments depend on each other: whether they fit is known only when all are drawn,
-    and only their kind is looked at.
-    """
-    for parameter in definition.space.parameters:
-        depends = parameter.path.startswith("buffer.") or parameter.path == "env.num_envs"
-        check = check_kinds if depends else checked_run
-        for drawn in parameter.ends:
-            value = parameter.value(drawn, definition.config)
-            together = {path: choices[0] for path, choices in parameter.when.items()}
-            try:
-                check(definition.run_config({**together, parameter.path: value}, seed=0))
-            except (UserError, NoteRLError) as error:
-                reached = written(value)
-                raise UserError(
-                    f"space.{parameter.path} reaches {reached}, and no run can have that: {error}"
-                ) from error
 
 
 def _check_baselines(definition: StudyDefinition) -> None:

@@ -35,6 +35,7 @@ def test_a_default_that_is_searched_too() -> None:
     assert "agent.gamma" in definition.space.paths
 
 
+NOT_SEARCHED = ["~space.buffer.num_steps", "~space.buffer.batch_size"]
 REFUSED = {
     "a space key that does not exist": (["+space.agent.gama={low:0.9,high:0.99}"], "agent.gamma?"),
     "an empty range": (["space.policy.eps.high=0.001"], "space.policy.eps is an empty range"),
@@ -48,6 +49,10 @@ REFUSED = {
     "no space at all": ([f"~space.{key}" for key in ("optimizer", "agent", "buffer", "policy")], "empty"),
     "an end that no run can have": (["space.policy.eps.high=2"], "space.policy.eps reaches 2.0, and no run can have"),
     "a choice that no run can have": (["+space.env.id={choices: [CartPole-v1, Nope-v0]}"], "reaches Nope-v0"),
+    "values that do not fit together": (
+        ["agent=ppo", "network=lstm", "buffer.num_steps=21", "buffer.batch_size=21", *NOT_SEARCHED],
+        "of 16 configurations drawn from the space cannot run: buffer.sequence_length=",
+    ),
     "seeds searched": (["+space.seed={low: 1, high: 5}"], "space.seed cannot be searched"),
     "an unknown metric": (["study.metric=mixd"], "did you mean mixed?"),
     "an unknown setting": (["+study.num_trails=3"], "study has no num_trails; did you mean study.num_trials?"),

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
 
 from note_rl.seeding import generator
-from tuner.features.population.random_points import sample
 from tuner.results.records import Scalar
+from tuner.study.space.drawn_points import anywhere
 from tuner.study.space.space import Parameter
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -111,7 +111,7 @@ class GainSeeker:
     def propose(self, member: int) -> dict[str, Scalar]:
         """Values of the parameters that change; to be asked for one member after the other."""
         rng = generator(self._seed, "gains", self._generation, member)
-        points = [{one.name: sample(one.distribution, rng) for one in self._evolving} for _ in range(_NUM_POINTS)]
+        points = [{one.name: anywhere(one.distribution, rng) for one in self._evolving} for _ in range(_NUM_POINTS)]
         if self._model is None:
             return points[0]
         parts = np.array([[self._generation, *self._coordinates(point)] for point in points])

@@ -1,4 +1,4 @@
-"""Points of Optuna's distributions: moved onto the grid and into the range, or drawn near a value that is expected."""
+"""Points of Optuna's distributions: moved onto the grid and into the range, drawn anywhere, or near a value."""
 
 import math
 from typing import Final
@@ -21,6 +21,21 @@ def within(distribution: FloatDistribution | IntDistribution, point: float) -> f
         point = low + round((point - low) / step) * step
     point = min(max(point, low), high)
     return int(point) if isinstance(distribution, IntDistribution) else float(point)
+
+
+def anywhere(distribution: BaseDistribution, rng: np.random.Generator) -> Scalar:
+    """A point of a distribution: uniform, on the scale that it has."""
+    if isinstance(distribution, CategoricalDistribution):
+        return distribution.choices[int(rng.integers(len(distribution.choices)))]
+    assert isinstance(distribution, FloatDistribution | IntDistribution)
+    low, high = distribution.low, distribution.high
+    if distribution.log:
+        point = math.exp(rng.uniform(math.log(low), math.log(high)))
+    elif isinstance(distribution, IntDistribution):
+        point = rng.uniform(low - 0.5, high + 0.5)
+    else:
+        point = rng.uniform(low, high)
+    return within(distribution, point)
 
 
 def near(distribution: BaseDistribution, expected: Scalar, rng: np.random.Generator) -> Scalar:

@@ -16,7 +16,7 @@ from tuner.features.population.exploit_explore import Breeding, Standing
 from tuner.features.population.facts import STATIC
 from tuner.features.population.gains import GainModel, GainSeeker, TrainedPart
 from tuner.features.population.knobs import knobs, schedule_of
-from tuner.features.population.random_points import moved
+from tuner.features.population.moved_points import moved
 from tuner.results.insights.effort import costs
 from tuner.results.records import RunRecord
 from tuner.study import StudyStore

@@ -1,9 +1,7 @@
-"""Points of a search space by chance: anywhere, or near another one."""
-
-import math
+"""Points of a search space a step away from another one."""
 
 import numpy as np
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import FloatDistribution, IntDistribution
 
 from tuner.results.records import Scalar
 from tuner.study.space.coordinates import PowerOfTwo
@@ -11,21 +9,6 @@ from tuner.study.space.drawn_points import within
 from tuner.study.space.space import Parameter
 
 _FACTORS = (0.8, 1.25)
-
-
-def sample(distribution: BaseDistribution, rng: np.random.Generator) -> Scalar:
-    """A point of a distribution: uniform, on the scale that it has."""
-    if isinstance(distribution, CategoricalDistribution):
-        return distribution.choices[int(rng.integers(len(distribution.choices)))]
-    assert isinstance(distribution, FloatDistribution | IntDistribution)
-    low, high = distribution.low, distribution.high
-    if distribution.log:
-        point = math.exp(rng.uniform(math.log(low), math.log(high)))
-    elif isinstance(distribution, IntDistribution):
-        point = rng.uniform(low - 0.5, high + 0.5)
-    else:
-        point = rng.uniform(low, high)
-    return within(distribution, point)
 
 
 def moved(parameter: Parameter, drawn: Scalar, rng: np.random.Generator) -> Scalar:
