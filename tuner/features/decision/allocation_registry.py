@@ -11,8 +11,8 @@ from tuner.results.records import CONFIRM
 from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.run_registry import Run, SeedRegistry
 
-Choose = Callable[[], Candidate]
-"""The configuration that is to run once more, by all runs so far."""
+Choose = Callable[[bool], Candidate]
+"""From whether it is the last run, to the configuration that is to run once more, by all runs so far."""
 
 
 class AllocationRegistry(SeedRegistry):
@@ -38,8 +38,9 @@ class AllocationRegistry(SeedRegistry):
 
     def next_run(self) -> Run | None:
         """Enters one more run, up to the number there are to be."""
-        if not self._waiting and len(self.study.get_trials(deepcopy=False)) < self._total:
-            candidate = self._choose()
+        left = self._total - len(self.study.get_trials(deepcopy=False))
+        if not self._waiting and left > 0:
+            candidate = self._choose(left == 1)
             had = Counter(run.label for run in self.records())[candidate.label]
             taken = {run.seed for run in self.records() if run.label == candidate.label}
             seeds = stage_seeds(self._definition.seed, CONFIRM, had + 1)

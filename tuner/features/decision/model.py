@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from tuner.features.decision.allocation import next_of
+from tuner.features.decision.allocation import best_of, next_of
 from tuner.features.decision.facts import Believed
 from tuner.features.decision.gaussian_process import Observations, Posterior, posterior
 from tuner.features.decision.parameter_places import coordinates_of
@@ -49,9 +49,19 @@ class StudyModel:
         self._indices = {run.label: index for index, run in enumerate(self._screened)}
         self._candidates = [index for index, run in enumerate(self._screened) if run.complete]
 
-    def next_run(self) -> RunRecord:
-        """The screening run of the configuration that is to run once more."""
-        return self._screened[next_of(self._found(self._again()), self._candidates)]
+    def next_run(self, *, is_last: bool) -> RunRecord:
+        """The screening run of the configuration that is to run once more.
+
+        Args:
+            is_last: Whether no further run follows. Without a run on a fresh seed the best candidate could not be
+                chosen, so the last run is its, if it has none.
+        """
+        again = self._again()
+        found = self._found(again)
+        leader = self._screened[best_of(found, self._candidates)]
+        if is_last and leader.label not in {run.label for run in again if run.stage == CONFIRM}:
+            return leader
+        return self._screened[next_of(found, self._candidates)]
 
     def chosen(self) -> tuple[Believed, ...]:
         """The candidates with complete runs of confirmation, the best first."""

@@ -69,8 +69,8 @@ def _decide(bench: Bench, screened: Sequence[RunRecord]) -> list[RunRecord]:
 
     model = StudyModel(definition, screened, drawn, later)
 
-    def choose() -> Candidate:
-        run = model.next_run()
+    def choose(is_last: bool) -> Candidate:
+        run = model.next_run(is_last=is_last)
         return Candidate.of(run, space.values(drawn[run.number], config))
 
     num_runs = sum(plan.num_runs for plan in definition.plan() if plan.stage == CONFIRM)

@@ -105,6 +105,21 @@ def test_configurations_that_cannot_be_distinguished_have_most_runs(tmp_path: Pa
     assert min(counts["trial 2"], counts["trial 5"]) >= 2
 
 
+@pytest.mark.parametrize("best", [0, 1])
+def test_the_best_of_two_wins_though_a_single_run_follows(tmp_path: Path, best: int) -> None:
+    good: list[float] = []
+
+    def behave(spec: TrialSpec, attempt: int) -> Script:
+        rate = spec.config["optimizer"]["learning_rate"]
+        if spec.key == f"screen/{best}":
+            good.append(rate)
+        return Script([(point / 9, 5.0 if rate in good else 3.0) for point in range(1, 10)])
+
+    few = {"num_trials": 2, "num_race_seeds": 0, "num_candidates": 1, "num_select_seeds": 1}
+    summary = study(tmp_path, FakeExecutor(behave=behave), **few)
+    assert [one.label for one in summary.stage("confirm")] == [summary.winner_label] == [f"trial {best}"]
+
+
 def test_pruned_and_failed_trials_are_no_candidates(tmp_path: Path) -> None:
     executor = FakeExecutor(behave=ending(3, TrialResult(Outcome.DIVERGED, "nan", seconds=1.0)))
     summary = study(tmp_path, executor, pruner=asha(), pruning=QUICK_PRUNING, num_trials=16)
