@@ -18,7 +18,7 @@ from note_rl.environments.frames import FrameStack
 from note_rl.environments.observations import ObservationReader, check_finite, id_of
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.learners.declarations import is_recurrent
-from note_rl.learners.recurrence import RecurrentState, State, check_given
+from note_rl.learners.recurrence import RecurrentState, State, as_state
 from note_rl.policy import exploration
 from note_rl.types import Array, BoolArray
 
@@ -123,9 +123,7 @@ class Predictor:
         masks = () if action_masks is None else (self._masks(action_masks, len(obs)),)
         acting = self._acting[deterministic]
         if self._is_recurrent:
-            if state is not None:
-                check_given(self._agent, len(obs), state)
-            acting.state.arrays = None if state is None else dict(state)
+            acting.state.arrays = None if state is None else as_state(self._agent, len(obs), state)
         actions = as_the_space_has_it(acting(obs, starts, *masks), self.action_space)
         if not is_single:
             return actions, acting.state.arrays

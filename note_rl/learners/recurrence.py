@@ -85,16 +85,22 @@ def unpacked(rows: FloatArray, agent: Any) -> State:
     }
 
 
-def check_given(agent: Any, num: int, state: object) -> None:
-    """Refuses what is no state of this agent for this number of environments (SettingsError)."""
+def as_state(agent: Any, num: int, given: object) -> dict[str, Array]:
+    """What predict() was given, in the types of numbers that this agent's memory has.
+
+    Raises:
+        SettingsError: It is no state of this agent for this number of environments.
+    """
     initial = agent.initial_state(num)
-    alike = isinstance(state, Mapping) and state.keys() == initial.keys()
-    if not alike or any(np.shape(state[name]) != np.shape(initial[name]) for name in initial):  # type: ignore[index]
-        given = _shown(state) if isinstance(state, Mapping) else f"{state!r:.100}"
+    alike = isinstance(given, Mapping) and given.keys() == initial.keys()
+    if not alike or any(np.shape(given[name]) != np.shape(initial[name]) for name in initial):  # type: ignore[index]
+        found = _shown(given) if isinstance(given, Mapping) else f"{given!r:.100}"
         raise SettingsError(
             f"state must be what the last call of predict() returned for {num} observations, {_shown(initial)}, or "
-            f"None where episodes begin; got {given}"
+            f"None where episodes begin; got {found}"
         )
+    assert isinstance(given, Mapping)
+    return {name: np.asarray(given[name], np.asarray(initial[name]).dtype) for name in initial}
 
 
 def no_place(agent: str) -> SettingsError:

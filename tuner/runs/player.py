@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 
 from note_rl.collect.predictor import Predictor
-from note_rl.errors import EnvironmentMismatchError
+from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.types import Array
 from tuner.errors import UserError
 from tuner.runs.build import BuiltRun
@@ -75,9 +75,9 @@ class Player:
             An action, or [E, ...] actions, as `env.step` takes them; and the state, None of an agent without one.
 
         Raises:
-            UserError: Observations of another shape.
+            UserError: Observations or a state of another shape.
         """
         try:
             return self._predict(observation, state, episode_start, deterministic, action_masks)
-        except EnvironmentMismatchError as error:
+        except (EnvironmentMismatchError, SettingsError) as error:
             raise UserError(str(error)) from error

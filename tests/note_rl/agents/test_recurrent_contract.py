@@ -143,6 +143,10 @@ def test_evaluations_reset_each_environment_by_itself(framework):
     assert [state["sum"][0, 0] for state in agent.states] == [2, 3, 5, 8]
 
 
+def dtypes(state):
+    return {name: values.dtype for name, values in state.items()}
+
+
 @pytest.mark.parametrize("framework", frameworks())
 def test_predict_gives_the_state_back_to_its_caller(framework):
     agent = with_settings(summing(framework, Counting))
@@ -152,6 +156,8 @@ def test_predict_gives_the_state_back_to_its_caller(framework):
     assert {name: values.tolist() for name, values in state.items()} == {"sum": [[3.0], [7.0]], "steps": [1, 1]}
     actions, state = agent.predict(obs, state)
     assert state["sum"].tolist() == [[4.0], [12.0]]
+    plain = {name: values.tolist() for name, values in state.items()}  # as it comes back from JSON
+    assert dtypes(agent.predict(obs, plain)[1]) == dtypes(state)
     _, state = agent.predict(obs, state, episode_start=[False, True])
     assert (state["sum"].tolist(), state["steps"].tolist()) == ([[5.0], [7.0]], [3, 1])
     _, anew = agent.predict(obs)
