@@ -11,6 +11,7 @@ from tuner.config.paths import get_path
 from tuner.errors import UserError
 from tuner.features.population.evolution import Evolution
 from tuner.results.number_format import join_words
+from tuner.runs.pixels import has_memory
 from tuner.study.schedule_text import Schedule, is_function
 from tuner.study.space.coordinates import Bounds
 from tuner.study.space.space import Parameter, Space
@@ -47,6 +48,8 @@ def _name_of(parameter: Parameter, config: JsonDict, of_function: bool) -> str |
     path = parameter.path
     if not isinstance(parameter.coordinate.domain, Bounds):
         return None
+    if path == "buffer.batch_size" and has_memory(config.get("network") or {}):
+        return None  # sequences of the length that the founder had would fill it, or leave a rest
     if not of_function and path in _NAMES:
         return _NAMES[path]
     section, _, name = path.partition(".")

@@ -176,6 +176,8 @@ def test_a_schedule_holds_what_changed_and_from_where() -> None:
     assert schedule_of(values, space, config, 4) == {"learning_rate": [[400.0, 0.2]]}
     assert set(knobs(space, config)) == {"learning_rate", "gamma", "batch_size"}
     assert set(knobs(space, {**config, "schedule": {"learning_rate": {}}})) == {"gamma", "batch_size"}
+    memory = {"_target_": "note_rl.settings.recurrent_network"}
+    assert set(knobs(space, {**config, "network": memory})) == {"learning_rate", "gamma"}
 
 
 @pytest.fixture(scope="module")
