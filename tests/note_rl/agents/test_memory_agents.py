@@ -6,7 +6,7 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorWrapper
 
 from note_rl.collect.collector import Collector
 from note_rl.collect.policy_runner import PolicyRunner
@@ -125,9 +125,12 @@ def test_sequences_give_what_steps_one_by_one_give(framework, cell, shared):
 
 @pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
 @pytest.mark.parametrize("by_time", [False, True])
-def test_every_autoreset_mode(mode, by_time):
+@pytest.mark.parametrize("as_it_is", [True, False])
+def test_every_autoreset_mode(mode, by_time, as_it_is):
+    """Behind a wrapper it takes no seeds, so the steps that NEXT_STEP spends on resets are run."""
     (framework,) = frameworks()[0].values
     vector = SyncVectorEnv([partial(Counting, length, by_time) for length in LENGTHS], autoreset_mode=mode)
+    vector = vector if as_it_is else VectorWrapper(vector)
     agent = made(framework, partial(Counting, 3))
     steps = collect(agent, vector, None, 16)
     assert (steps.ended.sum(0) > 1).all()

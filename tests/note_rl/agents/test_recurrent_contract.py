@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorWrapper
 
 from note_rl.collect.collector import Collector
 from note_rl.collect.policy_runner import PolicyRunner
@@ -115,9 +115,11 @@ def test_several_environments_in_this_process(framework):
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
-def test_every_autoreset_mode_of_a_vector_environment(mode):
+@pytest.mark.parametrize("as_it_is", [True, False])
+def test_every_autoreset_mode_of_a_vector_environment(mode, as_it_is):
     (framework,) = frameworks()[0].values
     vector = SyncVectorEnv([partial(Counting, length) for length in LENGTHS], autoreset_mode=mode)
+    vector = vector if as_it_is else VectorWrapper(vector)
     obs, action, ended = collect(summing(framework, vector), vector, None, 7, 1, 40)
     assert_acted_by_its_state(obs, action, ended)
     assert (ended.sum(0) >= 6).all()
