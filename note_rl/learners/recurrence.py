@@ -86,7 +86,7 @@ def unpacked(rows: FloatArray, agent: Any) -> State:
 
 
 def as_state(agent: Any, num: int, given: object) -> dict[str, Array]:
-    """What predict() was given, in the types of numbers that this agent's memory has.
+    """A state given to predict(), in the types of numbers that this agent's memory has.
 
     Raises:
         SettingsError: It is no state of this agent for this number of environments.

@@ -28,7 +28,7 @@ def mark_of(node: Mapping[str, Any], name: str) -> str:
         name: Its target: a module, or a name in one. Nothing is imported.
     """
     known_by: list[Any] = [node, *_file_of(name)]
-    named = sorted(_files_of_command(node))
+    named = sorted(files_of_command(node))
     if named:  # else the digest is that of versions that did not look at them
         known_by.append([[place, _content_of(place)] for place in named])
     return hashlib.sha256(json.dumps(known_by, sort_keys=True, default=str).encode()).hexdigest()
@@ -54,7 +54,7 @@ def _content_of(place: str) -> str:
     return ""
 
 
-def _files_of_command(node: Mapping[str, Any]) -> set[str]:
+def files_of_command(node: Mapping[str, Any]) -> set[str]:
     """The files that a command line names, where they lie: scripts and modules, not the programs of the system."""
     found: set[str] = set()
     for key in _COMMANDS:

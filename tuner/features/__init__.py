@@ -24,6 +24,7 @@ FEATURES: Final = (
     "imports",
     "sharing",
     "artifacts",
+    "edited_code",
 )
 """A line for each, in the order in which they are shown."""
 

@@ -162,6 +162,7 @@ class StudySettings(Section, path="study"):
         over_seeds: How scores over seeds decide in race and confirmation: mean, or worst (the worst seed counts).
         retries: How often a run that crashed is continued from its last checkpoint.
         max_failures: Failures in a row that end the study.
+        edited_code: Whether a study goes on with files of the user's own that were edited since it began.
         steps_per_second: Environment steps of one run per second that `plan=true` reckons with; None: as measured.
     """
 
@@ -180,6 +181,7 @@ class StudySettings(Section, path="study"):
     over_seeds: str = setting("mean", OneOf(tuple(AGGREGATES)))
     retries: int = setting(1, Count(0))
     max_failures: int = setting(5, Count())
+    edited_code: bool = False
     steps_per_second: float | None = setting(None, POSITIVE)
 
     def __post_init__(self) -> None:

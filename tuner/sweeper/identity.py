@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from omegaconf import DictConfig, OmegaConf
 
+from tuner.config.own_code import digests_of
 from tuner.config.paths import flatten
 from tuner.sweeper.hydra_job import HydraApp, own_part
-from tuner.sweeper.own_code import digests_of
 from tuner.trial.messages import JsonDict
 
 _IN_A_MODULE = re.compile(r"([A-Za-z_][\w.]*):[\w./-]+")

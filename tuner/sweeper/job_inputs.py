@@ -17,7 +17,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from tuner.sweeper.own_code import is_own
+from tuner.config.own_code import is_own
 from tuner.trial.folder import MAX_INPUTS
 
 _READ_WHOLE = 16 * 2**20

@@ -24,6 +24,7 @@ WORDS = {
     "budgets": r"study\.budgets|features\.budgets|\"budgets\"|\bbudgets: |budgetpoint",
     "sharing": r"features\.sharing|\"sharing\"|tuner (push|pull)\b",
     "artifacts": r"features\.artifacts|\"artifacts\"|\bartifacts: bool|winner_artifacts|study_files",
+    "edited_code": r"features\.edited_code|\bedited_code\b",
     "imports": r"features\.imports|\"imports\"|tuner import|\"import\", \"study\"|baselines=zoo",
     "sb3": r"features\.sb3|agent=sb3|\"sb3\",\n|import (stable_baselines3|sb3_contrib)",
 }
@@ -49,11 +50,18 @@ NAMED_IN = {
         "tuner/features/population/evolution.py": "members are compared by one score: refused",
         "tuner/sweeper/sweeper_settings.py": "a Hydra sweep may have a list of directions, too",
     },
-    "environments": {"tuner/study/definition.py": "a study holds the configuration of each"},
+    "environments": {
+        "tuner/study/definition.py": "a study holds the configuration of each",
+        "tuner/features/edited_code/study.py": "each may be made by a file of its own",
+    },
     "population": {
         LIST: "the list of features",
         "tuner/checking/section_types.py": "a key of the group study is a field of its class",
         "tuner/results/records.py": "where a run stands in the tree of those that go on from one another",
+    },
+    "edited_code": {
+        LIST: "the list of features",
+        "tuner/results/protocol.py": "the engine holds what is typed, and does not read it",
     },
     "decision": {
         LIST: "the list of features",

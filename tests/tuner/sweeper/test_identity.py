@@ -12,10 +12,10 @@ from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.types import HydraContext, RunMode
 
+from tuner.config.own_code import digests_of
 from tuner.sweeper.grammar import parse_sweep
 from tuner.sweeper.hydra_job import HydraApp
 from tuner.sweeper.identity import identity_of, is_made_of_time
-from tuner.sweeper.own_code import digests_of
 from tuner.sweeper.sweep_plan import composed_variants
 from tuner.trial.messages import JsonDict
 

@@ -1,4 +1,4 @@
-"""The code that a sweep answers for: the files of the application itself, with what they import of its own.
+"""The code that a search answers for: the user's own files, with what they import of their own.
 
 Nothing is imported here: modules are found as Python would find them, and read.
 """
@@ -7,13 +7,15 @@ import ast
 import hashlib
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import note_rl
 import tuner
+from tuner.config.modules_used import files_of_command
+from tuner.config.trust import foreign_code
 
 _OTHERS = {
     *(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")),
@@ -42,6 +44,27 @@ def digests_of(task_function: Callable[..., Any], targets: Iterable[str] = ()) -
     return {_short(file, root): digest for file, digest in sorted(sources.digests.items())}
 
 
+def digests_of_config(config: Mapping[str, Any]) -> dict[str, str]:
+    """Digests of the user's own files that runs with a configuration execute, by their path from this folder.
+
+    These are modules of functions, agents and environments, and scripts that a command names.
+
+    Args:
+        config: Of a run, resolved.
+    """
+    sources = _Sources()
+    for code in foreign_code(config):
+        sources.add_module(code.name.partition(":")[0])
+        for file in map(Path, files_of_command(code.node)):
+            if file.suffix.lower() in _SOURCES:
+                sources.add(file, "")
+    return {_short(file, Path.cwd()): digest for file, digest in sorted(sources.digests.items())}
+
+
+_SOURCES = frozenset((".cfg", ".ini", ".jl", ".js", ".lua", ".py", ".r", ".sh", ".toml", ".yaml", ".yml"))
+"""Suffixes of files that are code or its settings: a command may name files that runs write, too."""
+
+
 def _short(file: Path, root: Path) -> str:
     return file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)
 
@@ -51,7 +74,7 @@ class _Sources:
     """The files found so far, and their digests."""
 
     digests: dict[Path, str] = field(default_factory=dict)
-    _looked_up: set[str] = field(default_factory=set)
+    _looked_up: set[tuple[str, Path | None]] = field(default_factory=set)
 
     def add(self, file: Path, package: str) -> None:
         """Takes in a file, if it is the application's own, and what it imports."""
@@ -69,14 +92,19 @@ class _Sources:
             except (SyntaxError, ValueError):
                 return
             for name in _imported(tree, package):
-                self.add_module(name)
+                self.add_module(name, None if package else file.parent)
 
-    def add_module(self, name: str) -> None:
-        """Takes in a module, and the packages that it stands in; the end of a dotted path may be no module."""
-        if name in self._looked_up:
+    def add_module(self, name: str, beside: Path | None = None) -> None:
+        """Takes in a module, and the packages that it stands in; the end of a dotted path may be no module.
+
+        Args:
+            name: Dotted.
+            beside: The folder of a script that imports it, in which Python looks first.
+        """
+        if (name, beside) in self._looked_up:
             return
-        self._looked_up.add(name)
-        for package, file in _files_of(name):
+        self._looked_up.add((name, beside))
+        for package, file in _files_of(name, beside):
             self.add(file, package)
 
 
@@ -86,9 +114,11 @@ def is_own(file: Path) -> bool:
     return not installed and not any(file.is_relative_to(folder) for folder in _OTHERS)
 
 
-def _files_of(name: str) -> Iterator[tuple[str, Path]]:
+def _files_of(name: str, beside: Path | None) -> Iterator[tuple[str, Path]]:
     """The file of each package on the way to a module, and its own, with the package that its imports start from."""
-    places: list[str] | None = None
+    first = name.partition(".")[0]
+    is_beside = beside is not None and ((beside / f"{first}.py").is_file() or (beside / first).is_dir())
+    places = [str(beside)] if is_beside else None
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts) or parts[0] in sys.stdlib_module_names:
         return
