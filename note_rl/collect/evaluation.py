@@ -108,16 +108,30 @@ def evaluate(acting_in: ActingIn, env: EnvLike, num_episodes: int, seed: int) ->
         envs.close()
 
 
-def random_policy_returns(env: EnvLike, num_episodes: int, seed: int) -> FloatArray:
+def random_policy_returns(
+    env: EnvLike, num_episodes: int, seed: int, check: Callable[[], object] = lambda: None
+) -> FloatArray:
     """Returns [num_episodes] of uniformly random actions: what an agent that learned nothing scores.
 
     Where the environment has no time limit, episodes are cut off after 10,000 steps, with a warning.
+
+    Args:
+        env: What to play in, as in `evaluate`.
+        num_episodes: Exactly this many episodes count.
+        seed: Of the environments and the actions.
+        check: Called before each step: episodes may take long.
     """
     num_episodes, seed = checked(num_episodes=num_episodes, seed=seed).values()
     envs = _fresh_environments(env, num_episodes, seed, is_random=True)
     choose = random_actions(envs.action_space, seed)
+
+    def choose_checked(obs: Array, starts: BoolArray, mask: BoolArray | None = None) -> Array:
+        del starts
+        check()
+        return choose(obs, mask)
+
     try:
-        return _play(lambda obs, starts, mask=None: choose(obs, mask), envs, num_episodes).returns
+        return _play(choose_checked, envs, num_episodes).returns
     finally:
         envs.close()
 

@@ -36,7 +36,7 @@ def acting_by(agent: TrainableAgent, policy: ActingPolicy, eps: float, seed: int
 
 
 def checking(acting_in: ActingIn, check: Callable[[], None]) -> ActingIn:
-    """The same way to act, with a call of `check` before each step: an episode may never end."""
+    """The same way to act, with a call of `check` before each step: an episode may take long, or never end."""
 
     def checked_in(space: Any) -> Choose:
         choose = acting_in(space)

@@ -8,7 +8,8 @@ import inspect
 import math
 import numbers
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,14 +87,19 @@ def has_random_policy(config: Mapping[str, Any]) -> bool:
     return is_known and bool(config.get("env")) and _is_given("env", config)
 
 
-def random_return(config: Mapping[str, Any]) -> float | None:
-    """Mean return of a random policy in the environment of a function; None: that is not known."""
+def random_return(config: Mapping[str, Any], check: Callable[[], object] = lambda: None) -> float | None:
+    """Mean return of a random policy in the environment of a function; None: that is not known.
+
+    Args:
+        config: Of a run.
+        check: Called before each step: episodes may take long.
+    """
     if not has_random_policy(config):
         return None
     env = config["env"]
     wrappers = build_wrappers({"wrapper": config.get("wrapper") or {}})
     make = EnvFactory(env["id"], env.get("kwargs") or {}, wrappers, env.get("max_episode_steps"))
-    return float(random_policy_returns(make, NUM_EPISODES, config["seed"]).mean())
+    return float(random_policy_returns(make, NUM_EPISODES, config["seed"], check=check).mean())
 
 
 def run_probe(context: TrialContext) -> None:
@@ -101,7 +107,7 @@ def run_probe(context: TrialContext) -> None:
     config = {**context.spec.config, "seed": context.spec.seed}
     build_function(config["agent"])
     context.built(config)
-    score = random_return(config)
+    score = random_return(config, partial(context.alive, 0.0))
     assert score is not None, "asked for only where there is a random policy"
     context.report(1.0, score)
 

@@ -1,6 +1,7 @@
 """Entry of the process that a study starts first: does everything fit together, and what does a random policy score?"""
 
 import logging
+from functools import partial
 
 from note_rl.collect.evaluation import random_policy_returns
 from tuner.config.composition import RunConfig
@@ -28,7 +29,9 @@ def run_probe(context: TrialContext) -> None:
     try:
         run.try_out()
         context.built(run.used)
-        returns = random_policy_returns(run.environment, NUM_EPISODES, context.spec.seed)
+        returns = random_policy_returns(
+            run.environment, NUM_EPISODES, context.spec.seed, check=partial(context.alive, 0.0)
+        )
     finally:
         _log.removeHandler(warnings)
     context.report(1.0, float(returns.mean()))

@@ -33,7 +33,7 @@ from tuner.trial.reporter import Reporter
 _log = logging.getLogger(__name__)
 
 LOG_INTERVAL_S = 1.0
-SIGN_OF_LIFE_S = 5.0  # within an evaluation
+SIGN_OF_LIFE_S = 1.0  # within an evaluation
 EVALUATION_METRIC = "eval/mean_return"
 TARGET_REWARD, EARLY_STOPPING = "target_reward", "early_stopping"
 """Reasons of a run to end before its budget does."""

@@ -245,12 +245,14 @@ class TrialContext:
         if now - self._last_alive >= ALIVE_INTERVAL_S:
             self._last_alive = now
             self._line.send(Alive(float(progress)))
-        self.check()
+        self._look(now)
 
     def check(self) -> None:
         """Raises `TrialInterrupted` if the trial has to end. Looks at most ten times a second."""
+        self._look(monotonic())
+
+    def _look(self, now: float) -> None:
         self._raise_again()
-        now = monotonic()
         if now - self._last_poll < _POLL_INTERVAL_S:
             return
         self._last_poll = now

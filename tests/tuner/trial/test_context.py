@@ -99,6 +99,16 @@ def test_what_is_done_again_after_a_kill_counts_once(controller, monkeypatch, fr
     context.close()
 
 
+def test_a_sign_of_life_at_each_step_is_cheap(controller, monkeypatch):
+    """At most one message a second, for one look at the clock."""
+    looks = []
+    monkeypatch.setattr("tuner.trial.context.monotonic", lambda: looks.append(1) or 100.0 + len(looks) / 4)
+    for _ in range(9):
+        controller.context.alive(0.5)
+    assert len(looks) == 9
+    assert controller.heard() == [Alive(0.5)] * 3
+
+
 @pytest.mark.parametrize("verdict", ["prune", "pause", "stop"])
 def test_interruption_is_raised_again_until_the_entry_gives_in(controller, verdict):
     controller.say(verdict)

@@ -211,9 +211,10 @@ class Sb3:
             if "replay" not in state and getattr(model, "replay_buffer", None) is not None:
                 model.learning_starts += done
                 trial.note("the replay pool was not saved: the run goes on with an empty one")
-            points.begin(done)
-            set_random_numbers(state["random"])
         try:
+            if state is not None:
+                points.go_on(model, state)
+                set_random_numbers(state["random"])
             if done < self._total_steps:
                 self._learn(model, points, self._total_steps - done, (state or {}).get("rollout"))
         except BudgetSpentError:

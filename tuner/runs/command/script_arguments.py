@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Formatter
 
@@ -16,7 +16,11 @@ GIVEN = ("seed", "steps", "folder")
 CHECKPOINT = "checkpoint"
 """The one more of `agent.resume_flag`."""
 
-_INTERPRETER = re.compile(r"python[\d.]*|bash|sh|node|julia|Rscript")
+_SHELL = re.compile(r"(ba|da|z|k)?sh")
+_INTERPRETER = re.compile(rf"python[\d.]*|node|julia|Rscript|{_SHELL.pattern}")
+_TAKES_A_WORD = ("--rcfile", "--init-file")  # options of a shell, beside those that end in o or O
+_FIRST, _FURTHER = re.compile(r"\$\{?0"), re.compile(r"\$\{?[@*1-9]")
+"""How the text of a shell names the word behind it, and those behind that one."""
 _OF_A_SHELL = ("|", "||", "&&", ";", "&", ">", ">>", "<", "2>", "2>&1")
 
 
@@ -28,6 +32,7 @@ class ScriptLine:
         setting: Where it stands, for messages.
 
     Attributes:
+        text: As it was given.
         placeholders: Their names, in order.
 
     Raises:
@@ -35,7 +40,7 @@ class ScriptLine:
     """
 
     def __init__(self, text: str, setting: str) -> None:
-        self._setting = setting
+        self.text = text
         try:
             self.words = shlex.split(text)
             parsed = [field for word in self.words for field in Formatter().parse(word) if field[1] is not None]
@@ -57,6 +62,10 @@ class ScriptLine:
                 f"{setting}: no shell reads it, so {shell[0]} has no meaning there; for one, write bash -c '...'"
             )
 
+    def literal(self, number: int) -> str:
+        """A word without its placeholders, as the program would get it."""
+        return "".join(text for text, *_ in Formatter().parse(self.words[number]))
+
     def filled(self, values: Mapping[str, object], here: Path) -> list[str]:
         """The arguments for another working directory.
 
@@ -76,6 +85,8 @@ def check_command(line: ScriptLine, resume: ScriptLine | None, parameters: Mappi
         UserError: Names it.
     """
     _check_program(line)
+    if resume is not None:
+        _check_shell(line, resume)
     allowed = (*GIVEN, *parameters)
     for name in line.placeholders:
         if name not in allowed:
@@ -106,6 +117,42 @@ def _check_program(line: ScriptLine) -> None:
         raise UserError(f"agent.command: there is no program {program} here")
     if _INTERPRETER.fullmatch(Path(program).name) and not script.startswith("-") and not Path(script).exists():
         raise UserError(f"agent.command: there is no file {script} here")
+
+
+def _check_shell(line: ScriptLine, resume: ScriptLine) -> None:
+    """Refuses a flag behind a text for a shell that does not use it: the shell would drop it without a word."""
+    found = _text_for_a_shell(line.words)
+    if found is None:
+        return
+    shell, number = found
+    text, behind = line.literal(number), len(line.words) - number - 1
+    places = range(behind, behind + len(resume.words))
+    lost = [f"${place}" for place in places if not (_FURTHER if place else _FIRST).search(text)]
+    if lost:
+        taken = " and ".join(f"${place}" for place in places)
+        before = shlex.join(line.words[:number])
+        raise UserError(
+            f"agent.resume_flag={resume.text} would be lost: behind the text of {shell} -c it is {taken}, "
+            f'and the text does not use {" and ".join(lost)}. Write "$@" into the text, where the flag belongs, and a '
+            f"word behind it, which becomes $0: agent.command={before} '... \"$@\"' {shell}"
+        )
+
+
+def _text_for_a_shell(words: Sequence[str]) -> tuple[str, int] | None:
+    """The shell and the place of the text in `bash -c TEXT`, which options and a program such as `env` may precede."""
+    names = [Path(word).name for word in words]
+    place = next((number for number, name in enumerate(names) if _INTERPRETER.fullmatch(name)), None)
+    if place is None or not _SHELL.fullmatch(names[place]):
+        return None
+    has_text, number = False, place + 1
+    while number < len(words) and words[number][:1] in ("-", "+"):
+        option = words[number]
+        is_short = not option.startswith("--")
+        has_text = has_text or (is_short and "c" in option)
+        number += 2 if option in _TAKES_A_WORD or (is_short and option[-1] in "oO") else 1
+        if option == "--":
+            break
+    return (names[place], number) if has_text and number < len(words) else None
 
 
 def _path(word: str, here: Path, is_program: bool) -> str:

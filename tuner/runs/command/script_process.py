@@ -29,13 +29,14 @@ class ScriptProcess:
 
     def __init__(self, words: Sequence[str], cwd: Path, logs: Path, environment: Mapping[str, str]) -> None:
         self._logs = (logs / ERRORS, logs / OUTPUT)
+        self._mark = orphans.new_session()  # also of what leaves its session
         self._known: dict[int, str] = {}  # processes that it has started, by the time of their start
         with open_to_append(logs / OUTPUT) as output, open_to_append(logs / ERRORS) as errors:
             self._begins = [file.seek(0, os.SEEK_END) for file in (errors, output)]  # behind what earlier ones printed
             self._process = subprocess.Popen(
                 list(words),
                 cwd=cwd,
-                env=dict(environment),
+                env={**environment, **orphans.marked_with(self._mark, environment)},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
@@ -60,7 +61,7 @@ class ScriptProcess:
             time.sleep(min(left, _POLL_S))
 
     def end(self) -> None:
-        """Ends it with all that descends from it: SIGTERM to its group, some seconds, SIGKILL to what is left."""
+        """Ends it with all that it has started: SIGTERM to its group, some seconds, SIGKILL to what is left."""
         if self.status is None:
             self._look_around()
             self._signal(signal.SIGTERM)
@@ -74,6 +75,7 @@ class ScriptProcess:
                     os.kill(pid, signal.SIGKILL)
         while self.status is None:
             time.sleep(_POLL_S)
+        orphans.end_marked(self._mark)
 
     def tail(self, num_lines: int = 5) -> str:
         """The last lines that it wrote to stderr, or where there are none, to stdout."""

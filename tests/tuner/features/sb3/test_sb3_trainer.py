@@ -343,6 +343,69 @@ def test_a_rollout_that_had_begun_goes_on(name: str, tmp_path: Path, monkeypatch
     assert starts[1:3].max() == 0.0
 
 
+class EndingAtSign(Reporter):
+    """Ends the run at a sign of life, counted from 1, and at each call that may end a run behind that."""
+
+    def __init__(self, last: float) -> None:
+        super().__init__()
+        self._last = last
+
+    def alive(self, progress: float) -> None:
+        super().alive(progress)
+        if len(self.progress) >= self._last:
+            raise TrialInterrupted(Outcome.STOPPED)
+
+
+@pytest.mark.parametrize("name", ["PPO", "RecurrentPPO", "SAC", "DQN", "ARS"])
+def test_a_run_that_is_stopped_in_an_evaluation_goes_on_as_one_that_is_stopped_behind_it(
+    name: str, tmp_path: Path
+) -> None:
+    """To the bit: the evaluation is done anew, and a second stop in it changes nothing."""
+    agent = settings(name, num_episodes=3, num_points=6)
+    agent["env"]["num_envs"] = 1 if name == "ARS" else 2
+    whole = Ending()
+    with pytest.raises(TrialInterrupted):
+        run(whole, tmp_path / "whole", agent)
+    (point, value), *_ = whole.reported
+    num_steps = whole.progress.index(max(whole.progress)) + 1  # of training, before the first evaluation
+    num_signs = len(whole.progress) - num_steps - 1  # and one with what is saved
+    assert num_signs > 20, "at each step of the evaluation"
+    for last in (num_steps + 15, 9):
+        ended = EndingAtSign(last)
+        with pytest.raises(TrialInterrupted):
+            run(ended, tmp_path / "ended", agent)
+        assert (ended.reported, len(ended.progress) - last) == ([], 1), "it is saved, which looks at the clock, too"
+    resumed = []
+    for folder, before in (("whole", whole.reported), ("ended", [])):
+        reporter = Reporter()
+        reporter.reported = list(before)
+        run(reporter, tmp_path / folder, agent)
+        (kept,) = (tmp_path / folder / "state").glob("*/state.safetensors")
+        resumed.append((reporter.reported, read_checkpoint(kept)[0]))
+    (reports, arrays), (others, other_arrays) = resumed
+    assert reports[0] == (point, value)
+    assert reports == others
+    assert len(reports) == 6
+    assert arrays.keys() == other_arrays.keys()
+    assert all(np.array_equal(arrays[key], other_arrays[key], equal_nan=True) for key in arrays)
+
+
+def test_of_two_points_at_one_step_the_second_is_evaluated_behind_a_stop(tmp_path: Path) -> None:
+    env = {"id": "CartPole-v1", "num_envs": 8, "kwargs": {}, "max_episode_steps": 12}
+    agent = settings("A2C", num_points=12, env=env, n_steps=2)  # points at 4, 8, ..., steps at 8, 16, ...
+    whole, ended = Reporter(), Ending()
+    run(whole, tmp_path / "whole", agent)
+    assert [round(12 * step) for step, _ in whole.reported] == list(range(1, 13))
+    with pytest.raises(TrialInterrupted):
+        run(ended, tmp_path / "ended", agent)
+    assert ended.reported == whole.reported[:1]
+    rest = Reporter()
+    rest.reported = list(ended.reported)
+    run(rest, tmp_path / "ended", agent)
+    assert [step for step, _ in rest.reported] == [step for step, _ in whole.reported]
+    assert rest.reported[:2] == whole.reported[:2]
+
+
 def test_a_run_that_goes_on_explores_as_much_as_before() -> None:
     model = made("DQN", exploration_initial_eps=1.0, exploration_final_eps=0.75, exploration_fraction=1.0)
     model.learn(24)
@@ -491,6 +554,7 @@ def test_a_study_measures_a_random_policy_first() -> None:
     told: list[float] = []
     context: Any = SimpleNamespace(
         spec=SimpleNamespace(config=SB3_CONFIG, seed=3),
+        alive=lambda progress: None,
         built=lambda config: None,
         report=lambda step, value: told.extend([step, value]),
     )

@@ -1,5 +1,6 @@
 """Command lines with placeholders: what becomes of them, and which are refused."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,47 @@ def test_placeholders_and_parameters_must_agree(
 def test_what_agrees_is_taken() -> None:
     check_command(line("true {lr} {seed} {steps} {folder}"), None, {"lr": 1})
     check_command(line("true"), ScriptLine("--from {checkpoint} {lr}", "agent.resume_flag"), {"lr": 1})
+
+
+@pytest.mark.parametrize(
+    ("command", "resume", "lost"),
+    [
+        ("bash -c 'python x.py'", "--resume {checkpoint}", r"bash -c it is \$0 and \$1, .*does not use \$0 and \$1\."),
+        ("bash -c 'python x.py \"$@\"'", "--resume {checkpoint}", r"it is \$0 and \$1, .* does not use \$0\."),
+        ("bash -c 'python x.py $0'", "--resume {checkpoint}", r"it is \$0 and \$1, .* does not use \$1\."),
+        ("bash -c 'python x.py $0' bash", "--resume", r"it is \$1, .* does not use \$1\."),
+        (
+            "env A=1 /bin/sh -euc 'python x.py {lr}'",
+            "--resume",
+            r"of sh -c it is \$0, .*=env A=1 /bin/sh -euc '\.\.\. \"\$@\"' sh",
+        ),
+        ("bash -o pipefail --norc -c -- 'a | b {lr}'", "--resume", r"it is \$0"),
+    ],
+)
+def test_a_flag_that_a_shell_would_drop_is_refused(command: str, resume: str, lost: str) -> None:
+    """It was $0 and $1 of a text without these, so that the program began anew in its old folder."""
+    flag, values = ScriptLine(resume, "agent.resume_flag"), {"lr": 1} if "{lr}" in command else {}
+    with pytest.raises(UserError, match=rf"agent\.resume_flag={re.escape(resume)}.* would be lost.*{lost}"):
+        check_command(line(command), flag, values)
+    check_command(line(command), None, values)
+
+
+@pytest.mark.parametrize(
+    ("command", "resume"),
+    [
+        ("bash -c 'python x.py \"$@\"' bash", "--resume {checkpoint}"),
+        ("bash -c 'python x.py ${{@}}' -", "--resume {checkpoint}"),
+        ("bash -c 'python x.py $1 $2' -", "--resume {checkpoint}"),
+        ("bash -c 'python x.py $0 $@'", "--resume {checkpoint}"),
+        ("bash -lc 'python x.py $0'", "--resume={checkpoint}"),
+        ("python -c pass", "--resume"),
+        ("env A=1 python -c 'pass' bash -c text", "--resume"),
+        ("true -c text", "--resume"),
+        ("bash --version", "--resume"),
+    ],
+)
+def test_a_flag_that_reaches_the_program_is_taken(command: str, resume: str) -> None:
+    check_command(line(command), ScriptLine(resume, "agent.resume_flag"), {})
 
 
 def test_files_that_are_here_get_their_whole_path(tmp_path: Path) -> None:
