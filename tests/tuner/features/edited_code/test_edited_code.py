@@ -51,7 +51,7 @@ def test_what_is_edited_while_trials_run_is_named_and_not_accepted(workplace: Pa
 
     summary = run_study(workplace, FakeExecutor(behave=behave), config=own())
     assert EDITED.of(summary) == ("edited_agent.py",)
-    with pytest.raises(UserError, match="edited_agent.py was edited since"):
+    with pytest.raises(UserError, match=r"edited_agent\.py was edited since"):
         run_study(workplace, config=own(), num_trials=8)
 
 
