@@ -187,19 +187,24 @@ def called_by_inductor(kernels: Sequence[Any]) -> Iterator[None]:
 
 @contextmanager
 def inductor_calling_onednn(graph: fx.Graph) -> Iterator[None]:
-    """Has inductor call `onednn_linear` of a graph in this block with whatever weights; its own way wants constants."""
+    """Has inductor call `onednn_linear` of a graph in this block with whatever weights; its own way wants constants.
+
+    So does its own way of calling the kernel that adds another matrix, which inductor may take in its place.
+    """
     if not any(str(node.target).startswith("mkldnn.") for node in graph.nodes):
         yield
         return
     from torch._inductor import ir, lowering, mkldnn_ir
 
-    lowerings, linear = cast("Any", lowering.lowerings), cast("Any", mkldnn_ir.LinearUnary)
-    kernel, before = onednn_linear(), lowerings[onednn_linear()]
-    lowerings[kernel] = lambda *arguments: ir.TensorBox.create(linear.create(*arguments))
+    lowerings, calls = cast("Any", lowering.lowerings), cast("Any", mkldnn_ir)
+    linear, added = onednn_linear(), torch.ops.mkldnn._linear_pointwise.binary
+    before = {kernel: lowerings[kernel] for kernel in (linear, added)}
+    lowerings[linear] = lambda *arguments: ir.TensorBox.create(calls.LinearUnary.create(*arguments))
+    lowerings[added] = lambda *arguments: ir.TensorBox.create(calls.LinearBinary.create(*arguments))
     try:
         yield
     finally:
-        lowerings[kernel] = before
+        lowerings.update(before)
 
 
 def inductor_working_in(folder: str) -> AbstractContextManager[Any]:
