@@ -18,6 +18,7 @@ from dataclasses import InitVar, dataclass, replace
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, ClassVar, dataclass_transform
 
+from note_rl.agents.resampled_noise import check_makers
 from note_rl.errors import SettingsError
 from note_rl.learners.declarations import Declared
 from note_rl.support.setting_fields import Field, field_of, setting, with_texts
@@ -95,7 +96,18 @@ class AgentSettings(Declared):
             setattr(given, name, value)
             if one.is_kept:
                 setattr(self, name, value)
+        if not self.resamples_noise:
+            check_makers(type(self).__name__, given)
+        self.check_together(given)
         self.make_networks(given)
+
+    @classmethod
+    def check_together(cls, given: Given) -> None:
+        """Refuses settings that contradict each other (SettingsError); nothing is made before.
+
+        Args:
+            given: All settings by name.
+        """
 
     def make_networks(self, given: Given) -> None:
         """Makes what learns, when the settings have become attributes; called once, by the constructor.

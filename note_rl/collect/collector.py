@@ -79,7 +79,7 @@ class Collector(Collecting):
             The steps taken [T, E] and the episodes that ended in them, in order.
         """
         rows, envs, policy = self._rows, self.envs, self.policy
-        answers_to = answers_of(act, self._recurrent)
+        answers_to = answers_of(act, self._recurrent, self.rng)
         episodes: list[Episode] = []
         while len(rows) < num_steps if num_steps is not None else not (episodes and len(rows)):
             check_finite(envs.name, envs.obs)  # before products with it, of which NumPy would warn

@@ -27,16 +27,23 @@ class ActingLearner(Protocol):
     def act_one(self, obs: Array, agent_index: int) -> FloatArray:
         """Answers [E, ...] of one agent among several."""
 
+    def act_with(self, obs: Array, noise: FloatArray) -> FloatArray:
+        """Answers [E, ...] with noise [E, F]; see `Declared.acting_noise`."""
 
-def answers_of(act: Act, state: RecurrentState) -> Answers:
+
+def answers_of(act: Act, state: RecurrentState, rng: np.random.Generator | None = None) -> Answers:
     """Returns how to ask for answers, given which observations begin an episode.
 
     Args:
         act: A `PolicyRunner`, or any function.
         state: Of the environments, which is kept here from step to step if the agent is recurrent.
+        rng: Draws the noise of an agent that explores by that (`Declared.acting_noise`), anew for each answer; None:
+            there is no noise.
     """
     if isinstance(act, PolicyRunner) and act.is_recurrent:
         return lambda obs, starts: act(obs, state, starts)
+    if isinstance(act, PolicyRunner) and rng is not None and act.num_noise:
+        return lambda obs, starts: act.explore(obs, rng)
     return lambda obs, starts: act(obs)
 
 
@@ -58,6 +65,16 @@ class PolicyRunner(Generic[SomeLearner]):
     def is_recurrent(self) -> bool:
         """Whether answers depend on a state, which then comes with each call."""
         return is_recurrent(getattr(self.learner, "agent", None))
+
+    @property
+    def num_noise(self) -> int:
+        """Normal numbers that the agent draws on for one observation while it explores; 0: it draws none."""
+        return int(getattr(getattr(self.learner, "agent", None), "acting_noise", 0))
+
+    def explore(self, obs: Array, rng: np.random.Generator) -> FloatArray:
+        """The answers of an agent with noise in its networks, other noise for each environment."""
+        noise = rng.standard_normal((len(obs), self.num_noise), np.float32)
+        return self.learner.act_with(self.normaliser(obs), noise)
 
     def __call__(
         self, obs: Array, state: RecurrentState | None = None, episode_start: BoolArray | None = None

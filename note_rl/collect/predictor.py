@@ -42,7 +42,7 @@ class Exploring:
         agent.learner.actor.parameters_changed()  # by anybody, since it acted last
         self.state = RecurrentState()
         act = PolicyRunner(agent.learner, agent.obs_normaliser, settings.multi_agent)
-        self._answers_to = answers_of(act, self.state)
+        self._answers_to = answers_of(act, self.state, rng)
         self._frames = FrameStack(settings.experience.frame_stack)
         self._is_bound = False
 

@@ -79,6 +79,14 @@ class Learner(Protocol):
     def act_one(self, obs: Array, agent_index: int) -> FloatArray:
         """Returns answers [E, ...] of one agent among several, action(s, i), to its observations [E, *obs]."""
 
+    def act_with(self, obs: Array, noise: FloatArray) -> FloatArray:
+        """Returns answers [E, ...] of an agent that explores by noise in its networks, noisy_action(s, noise).
+
+        Args:
+            obs: Observations. [E, *obs]
+            noise: Standard normal numbers, see `note_rl.learners.declarations.Declared.acting_noise`. [E, F]
+        """
+
     def reward(self, obs: Array, action: Array, next_obs: Array) -> FloatArray:
         """Returns the agent's reward() [N] for N transitions, without gradients."""
 

@@ -5,7 +5,7 @@ rollouts), and what does not fit then shows when its loss is first asked for.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, get_args
@@ -61,6 +61,11 @@ class Declared:
         frame_stack: Frames that its networks see together, as set() must say too; None: whatever set() says.
         couples_samples: Samples of a batch influence each other's loss on purpose.
         normal_inputs: Standard normal numbers that the loss draws on: shapes for one sample, by name.
+        shared_normal_inputs: Those of them that are the same for all samples of a minibatch.
+        resamples_noise: Whether it draws noise for noisy layers of its networks; see `acting_noise`.
+        acting_noise: Standard normal numbers that it draws on for one observation while it explores. Then
+            noisy_action(s, noise) answers in place of action(s), with noise [B, acting_noise] for s [B, *obs]. 0: it
+            draws none.
         groups_at_sync: Parameter groups that learn only in the steps that also move the targets.
         action_mask, next_action_mask: While its loss is evaluated, 1 where an action was allowed in the observations of
             the minibatch and in those that followed, else 0, [B, A]; None: the environment does not tell, and all are.
@@ -79,12 +84,15 @@ class Declared:
     default_gae_lambda: ClassVar[float] = 0.95
     default_normalise_advantage: ClassVar[bool] = True
     has_value_network: ClassVar[bool] = False
-    num_output_layers: ClassVar[int] = 1
+    resamples_noise: ClassVar[bool] = False
     set_defaults: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     default_update_batches: int | None = None
     frame_stack: int | None = None
+    num_output_layers: int = 1
     couples_samples: bool = False
     normal_inputs: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+    shared_normal_inputs: Collection[str] = ()
+    acting_noise: int = 0
     groups_at_sync: Sequence[int] = ()
     action_mask: Any = None
     next_action_mask: Any = None

@@ -5,7 +5,7 @@ A step of a few environments takes a fifth of the time that calls into a framewo
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -77,11 +77,37 @@ class ActingMemory:
     cells: Mapping[str, ActingCell]
     head: Sequence[DenseLayer]
 
+    @property
+    def is_supported(self) -> bool:
+        """Whether NumPy can do all of it."""
+        parts = (self.head, *(cell.encoder for cell in self.cells.values()))
+        return all(NumpyPolicy.supports(one) for one in parts)
+
+    @property
+    def first_layers(self) -> Sequence[DenseLayer]:
+        """Layers that see the observations."""
+        return next(iter(self.cells.values())).encoder
+
     def __call__(self, obs: Array, before: State) -> tuple[FloatArray, State]:
         """Returns answers [E, ...], and the states behind them."""
         after = {name: cell.step(obs, before[name]) for name, cell in self.cells.items()}
         seen, (first, *_) = next(iter(after.values())), self.cells.values()
         return NumpyPolicy(lambda: self.head)(seen[:, : len(first.recurrent)]), after
+
+
+class ActingFrom(Protocol):
+    """Parts of a method of an agent that answers by more than observations."""
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether NumPy can do all of it."""
+
+    @property
+    def first_layers(self) -> Sequence[DenseLayer]:
+        """Layers that see the observations; empty: unknown."""
+
+    def __call__(self, obs: Array, before: State) -> tuple[FloatArray, State]:
+        """See `AnswerFrom`."""
 
 
 class RecurrentActor:
@@ -92,7 +118,12 @@ class RecurrentActor:
         framework_act: Asks the agent.
         actor: Counts changes of the parameters, and keeps examples of what was answered.
         reading: Makes of what reads the layers something that does so more quickly; None: NumPy may not be used.
+
+    Attributes:
+        methods: Of the agent, by which it answers, and by which it shows its layers.
     """
+
+    methods: ClassVar[tuple[str, str]] = ("action", "acting_memory")
 
     def __init__(
         self,
@@ -103,14 +134,11 @@ class RecurrentActor:
     ) -> None:
         self._framework_act = framework_act
         self._actor = actor
-        self._read: Callable[[], ActingMemory | None] | None = None
-        if (
-            reading is not None
-            and hasattr(agent, "acting_memory")
-            and not is_written_below(type(agent), "action", "acting_memory")
-        ):
-            self._read = reading(agent.acting_memory)
-        self._layers: ActingMemory | None = None
+        self._read: Callable[[], ActingFrom | None] | None = None
+        shows = self.methods[1]
+        if reading is not None and hasattr(agent, shows) and not is_written_below(type(agent), *self.methods):
+            self._read = reading(getattr(agent, shows))
+        self._layers: ActingFrom | None = None
         self._num_changes = -1
         self._due = 0  # changes after which the layers are compared with the framework next
 
@@ -126,7 +154,7 @@ class RecurrentActor:
             return self._answers(obs, before)
 
     def _first_layers(self) -> Sequence[DenseLayer] | None:
-        return None if self._layers is None else next(iter(self._layers.cells.values())).encoder
+        return None if self._layers is None else self._layers.first_layers
 
     def _answers(self, obs: Array, before: State) -> tuple[FloatArray, Mapping[str, Array]]:
         changes = self._actor.num_changes
@@ -143,11 +171,7 @@ class RecurrentActor:
 
     def _agrees(self, obs: Array, before: State) -> bool:
         """Whether NumPy gives what the framework does; looked at first, and after 1, 2, 4, ... changes or more."""
-        if obs.dtype != np.float32 or self._layers is None or not _supported(self._layers):
+        if obs.dtype != np.float32 or self._layers is None or not self._layers.is_supported:
             return False
         (mine, after), (answers, behind) = self._layers(obs, before), self._framework_act(obs, before)
         return agree(mine, answers) and all(agree(after[name], behind[name]) for name in behind)
-
-
-def _supported(layers: ActingMemory) -> bool:
-    return all(NumpyPolicy.supports(one) for one in (layers.head, *(cell.encoder for cell in layers.cells.values())))

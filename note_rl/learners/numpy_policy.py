@@ -55,6 +55,16 @@ _ACTIVATIONS: dict[str, Activation] = {
 }
 
 
+def knows_activation(name: str) -> bool:
+    """Whether an activation of this name is known here."""
+    return name in _ACTIVATIONS
+
+
+def activated(name: str, x: FloatArray) -> FloatArray:
+    """Returns the outputs of a known activation; some overwrite their inputs."""
+    return _ACTIVATIONS[name](x)
+
+
 def scaled_tanh(centre: FloatArray, scale: FloatArray) -> Activation:
     """Returns x -> centre + scale * tanh(x): how deterministic actors stay within the bounds of their actions."""
     return lambda x: centre + scale * np.tanh(x)

@@ -6,5 +6,8 @@ from note_rl.agents.dqn import DQNSettings
 class DoubleDQNSettings(DQNSettings):
     """DQN whose online network chooses the next action and whose target network says what it is worth.
 
-    One network doing both takes the largest of several estimates, which is too large on average.
+    One network doing both takes the largest of several estimates, which is too large on average. The same as `DQN` with
+    `double=True`.
     """
+
+    double: bool = True

@@ -1,13 +1,18 @@
 """Deep Q-network in PyTorch (Mnih et al. 2015, https://doi.org/10.1038/nature14236)."""
 
+from functools import cached_property
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from note_rl.agents.declaration import Given
-from note_rl.agents.dqn import DQNSettings
+from note_rl.agents.dqn import CATEGORICAL, CHOICE_Q_NOISE, Q_NOISE, QUANTILES, TARGET_Q_NOISE, DQNSettings
 from note_rl.agents.shared.spaces import discrete_spaces
-from note_rl.agents.shared.torch.choices import where_allowed
-from note_rl.agents.shared.torch.networks import mlp, soft_update
+from note_rl.agents.shared.torch.action_values import ActionValues, Categorical, Expected, Quantiles
+from note_rl.agents.shared.torch.dueling import dueling
+from note_rl.agents.shared.torch.networks import evaluating, mlp, soft_update
+from note_rl.agents.shared.torch.noisy import noisy_outputs, num_noise
+from note_rl.learners.numpy_noise import NoisyActing, noisy_stages_of
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 from note_rl.rl_pytorch import RL_pytorch
 
@@ -19,36 +24,75 @@ class DQN(DQNSettings, RL_pytorch):
     def make_networks(self, given: Given) -> None:
         """The online network, and a copy for targets."""
         spaces = discrete_spaces(self.env, type(self).__name__, given.state_dim, given.action_dim, self.frame_stack)
+        num_each = self.action_values.num_each
         make = given.network or mlp(given.hidden_size)
-        self.q_net = make(spaces.obs_shape, spaces.num_actions).to(given.device)
-        self.target_q_net = make(spaces.obs_shape, spaces.num_actions).to(given.device).requires_grad_(False)
+        if self.dueling:
+            make, self.num_output_layers = dueling(make, self.stream_size, num_each), 2
+        num_outputs = spaces.num_actions * num_each
+        self.q_net = make(spaces.obs_shape, num_outputs).to(given.device)
+        self.target_q_net = make(spaces.obs_shape, num_outputs).to(given.device).requires_grad_(False)
         soft_update(self.target_q_net, self.q_net, 1.0)
         self.param = list(self.q_net.parameters())
+        self._draw_noise(num_noise(self.q_net))
         self.discount: Tensor
+
+    def _draw_noise(self, number: int) -> None:
+        """Has noise drawn for noisy layers, of which there are none if this is 0."""
+        names = (Q_NOISE, TARGET_Q_NOISE, *((CHOICE_Q_NOISE,) if self.double else ()))
+        if number:
+            self.normal_inputs, self.shared_normal_inputs = dict.fromkeys(names, (number,)), names
+            self.acting_noise = number
+
+    @cached_property
+    def action_values(self) -> ActionValues:
+        """How outputs of the networks stand for the returns of actions: one object, so that traces stay valid."""
+        if self.values == CATEGORICAL:
+            return Categorical(self.num_atoms, self.v_min, self.v_max)
+        return Quantiles(self.num_quantiles) if self.values == QUANTILES else Expected()
 
     def action(self, s: Tensor) -> Tensor:
         """Q-values [B, A]."""
-        q: Tensor = self.q_net(s)
-        return q
+        return self.action_values.expected(self.q_net(s))
+
+    def noisy_action(self, s: Tensor, noise: Tensor) -> Tensor:
+        """Q-values [B, A] with the noise that normal numbers [B, F] give to noisy layers."""
+        return self.action_values.expected(noisy_outputs(self.q_net, s, noise))
 
     def next_value(self, next_s: Tensor) -> Tensor:
-        """Values of the next states [B]: max_a Q_target(s', a), of the actions allowed there."""
-        q: Tensor = self.target_q_net(next_s)
-        return where_allowed(q, self.next_action_mask).amax(1)
+        """Returns of the best action in the next states, of those allowed, as the target network has them.
+
+        Returns:
+            Values [B], max_a Q_target(s', a); where returns are distributions, the N numbers that stand for one,
+            [B, N]. With `double` the online network chooses the best action.
+        """
+        outputs = noisy_outputs(self.target_q_net, next_s, self.target_q_noise)
+        if not self.double:
+            return self.action_values.best(outputs, self.next_action_mask)
+        with evaluating(self.q_net):
+            online = noisy_outputs(self.q_net, next_s, self.choice_q_noise)
+        return self.action_values.taken(outputs, self.action_values.choice(online, self.next_action_mask))
 
     def __call__(self, s: Tensor, a: Tensor, next_s: Tensor, r: Tensor, d: Tensor) -> Tensor:
-        """Huber loss [B] between Q(s, a) and r + discount * next_value(s')."""
+        """Loss [B] between the outputs for (s, a) and r + discount * next_value(s')."""
+        values = self.action_values
         with torch.no_grad():
-            target = r + self.discount * self.next_value(next_s)  # [B]
-        q = self.q_net(s).gather(1, a.unsqueeze(1)).squeeze(1)  # [B]
-        self.prioritized_replay.update(target - q.detach())
-        self.report(q_mean=q)
-        return nn.functional.smooth_l1_loss(q, target, reduction="none")
+            target = values.target(r, self.discount, self.next_value(next_s))
+        taken = values.taken(noisy_outputs(self.q_net, s, self.q_noise), a)
+        loss, error = values.losses(taken, target)
+        self.prioritized_replay.update(error)
+        self.report(**values.reported(taken, target))
+        return loss
 
     def update_param(self) -> None:
         """Moves the target network towards the online one."""
         soft_update(self.target_q_net, self.q_net, self.tau)
 
+    def noisy_acting(self) -> NoisyActing | None:
+        """The online network's layers with their noise, if it consists of dense ones."""
+        stages = noisy_stages_of(self.q_net)
+        return None if stages is None else NoisyActing(stages, self.action_values.expected_in_numpy)
+
     def acting_layers(self) -> list[DenseLayer] | None:
-        """The online network's layers, if it consists of dense ones."""
-        return dense_layers_of(self.q_net)
+        """The online network's layers without noise, if it consists of dense ones."""
+        layers = dense_layers_of(self.q_net)
+        return None if layers is None else self.action_values.acting_layers(layers)

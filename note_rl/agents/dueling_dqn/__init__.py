@@ -6,17 +6,15 @@ from dataclasses import InitVar
 from note_rl.agents.dqn import DQNSettings
 from note_rl.agents.shared import MakeNetwork
 from note_rl.support.setting_fields import setting
-from note_rl.support.value_kinds import Count, width_or_widths
+from note_rl.support.value_kinds import width_or_widths
 
 
 class DuelingDQNSettings(DQNSettings):
     """DQN whose network estimates the value of a state and the advantage of each action apart.
 
-    The value is learned from every transition, whichever action it took. With DoubleDQN:
-    `DoubleDQN(network=dueling(MLP))`, where `dueling` is of the module beside the agent.
+    The value is learned from every transition, whichever action it took. The same as `DQN` with `dueling=True`, but for
+    one hidden layer before the streams in place of two.
     """
-
-    num_output_layers = 2
 
     hidden_size: InitVar[int | Sequence[int]] = setting(
         default=(64,),
@@ -30,10 +28,4 @@ class DuelingDQNSettings(DQNSettings):
         default=None,
         text="Makes what both streams share from (observation shape, number of outputs); None: an `MLP`.",
     )
-    stream_size: int = setting(
-        default=64,
-        kind=Count(),
-        text="Width of the hidden layer of each stream.",
-        effect="higher: richer functions, slower steps",
-        typical="32 to 512",
-    )
+    dueling: bool = True

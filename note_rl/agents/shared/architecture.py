@@ -20,11 +20,12 @@ from note_rl.agents.shared.layer_kinds import (
     instead,
     parse_layers,
 )
+from note_rl.agents.shared.perceptrons import MLPSettings
 from note_rl.agents.shared.spaces import channels_last
 from note_rl.environments.frames import channels_first
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import SettingName, out_of_range
-from note_rl.support.setting_fields import check_fields, documented, setting
+from note_rl.support.setting_fields import check_fields, documented, like, setting
 from note_rl.support.value_kinds import flag, widths
 
 _HEAD_TEXT = "What follows the trunk, as {layers: [...], initializer: ..., gain: ...}: layers, and the output layer's."
@@ -93,6 +94,7 @@ class Architecture:
     head: Mapping[str, Any] | None = setting(None, text=_HEAD_TEXT)
     value_head: Mapping[str, Any] | None = setting(None, text="That of the value; None: as `head`, but for its gain.")
     shared: bool = setting(False, flag, text="Whether policy and value have one trunk.")
+    noisy_std: float = like(MLPSettings, "noisy_std")
     file: str | None = setting(
         None, text="Where all of this was read, for information; see `note_rl.agents.shared.cfg_files.read_cfg`."
     )
@@ -151,7 +153,8 @@ class Architecture:
                 f"the output layer takes numbers in a row, and the layers before it give the shape {list(last)}: "
                 f"put {Flatten.example} at the end of layers"
             )
-        output = Dense(num_outputs, "linear", self._head.initializer or self.initializer, self._head.gain)
+        initializer = self._head.initializer or self.initializer
+        output = Dense(num_outputs, "linear", initializer, self._head.gain, self.noisy_std or None)
         return NetworkPlan(self, obs_shape, tuple(trunk), (*head, Placed(output, last)))
 
     def of_value(self) -> "Architecture":
@@ -172,12 +175,15 @@ class Architecture:
     def _with_defaults(self, layer: Layer) -> Layer:
         if not isinstance(layer, Conv | Dense):
             return layer
-        return replace(
+        filled = replace(
             layer,
             activation=layer.activation or self.activation,
             initializer=layer.initializer or self.initializer,
             gain=self.gain if layer.gain is None else layer.gain,
         )
+        if self.noisy_std and isinstance(filled, Dense) and filled.noisy_std is None:
+            return replace(filled, noisy_std=self.noisy_std)
+        return filled
 
 
 @dataclass(frozen=True)
@@ -208,6 +214,11 @@ class NetworkPlan:
     @property
     def is_dense(self) -> bool:
         """Whether acting needs nothing but dense layers."""
+        return self.is_plain
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there are dense layers and nothing else that changes numbers in eval mode."""
         return all(isinstance(one.layer, Dense | Flatten | Dropout) for one in (*self.trunk, *self.head))
 
     def of_value(self) -> "NetworkPlan":

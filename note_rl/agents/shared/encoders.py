@@ -21,7 +21,7 @@ _FOR_LARGE_IMAGES = (
 _FOR_SMALL_IMAGES = ({"conv": {"filters": 16, "size": 3}},)  # Young and Tian 2019
 _SMALLEST_LARGE = 36  # pixels a side that the former leave something of
 _NUM_IMAGE_FEATURES = 128
-_OF_ENCODERS = ("layers", "hidden_sizes", "activation", "initializer", "gain")
+_OF_ENCODERS = ("layers", "hidden_sizes", "activation", "initializer", "gain", "noisy_std")
 
 
 @documented
@@ -40,6 +40,7 @@ class EncodedSettings:
     initializer: str | None = like(Architecture, "initializer")
     gain: float | None = like(Architecture, "gain")
     head: Mapping[str, Any] | None = like(Architecture, "head")
+    noisy_std: float = like(Architecture, "noisy_std")
 
     def __post_init__(self) -> None:
         """Refuses values of another kind or out of range (SettingsError)."""
@@ -47,7 +48,8 @@ class EncodedSettings:
 
     def joined(self) -> Architecture:
         """Of the layers behind the encoders."""
-        return Architecture((), self.hidden_sizes, self.activation, self.initializer, self.gain, self.head)
+        written = (), self.hidden_sizes, self.activation, self.initializer, self.gain, self.head
+        return Architecture(*written, noisy_std=self.noisy_std)
 
 
 @dataclass(frozen=True)

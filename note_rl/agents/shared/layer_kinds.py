@@ -13,7 +13,7 @@ from note_rl.errors import SettingsError
 from note_rl.errors.wording import Name, as_setting, out_of_range
 from note_rl.support.near_names import nearest
 from note_rl.support.setting_fields import check_fields, documented, setting
-from note_rl.support.value_kinds import Count, Number, OneOf, described
+from note_rl.support.value_kinds import NOT_NEGATIVE, Count, Number, OneOf, described
 from note_rl.types import Activation
 
 Shape = tuple[int, ...]
@@ -145,6 +145,9 @@ class Dense(Layer):
     activation: str | None = setting(None, ACTIVATION, text=_ACTIVATION_TEXT)
     initializer: str | None = setting(None, INITIALIZER, text=_INITIALIZER_TEXT)
     gain: float | None = setting(None, GAIN, text=_GAIN_TEXT)
+    noisy_std: float | None = setting(
+        None, NOT_NEGATIVE, text="Deviation with which its noise starts; None: that of the whole list."
+    )
 
     def output_shape(self, shape: Shape) -> Shape:
         """[N] -> [units]."""

@@ -6,7 +6,7 @@ from typing import get_args
 
 from note_rl.agents.shared.layer_kinds import INITIALIZER
 from note_rl.support.setting_fields import check_fields, documented, like, setting
-from note_rl.support.value_kinds import OneOf, widths
+from note_rl.support.value_kinds import NOT_NEGATIVE, OneOf, widths
 from note_rl.types import Activation
 
 
@@ -29,6 +29,14 @@ class MLPSettings:
         text="Of the weights: orthogonal, glorot_uniform, he_uniform or uniform; None: orthogonal where the agent "
         "begins so (PPO, A2C), else uniform.",
     )
+    noisy_std: float = setting(
+        0.0,
+        NOT_NEGATIVE,
+        text="Deviation with which the noise of dense layers starts, by which an agent explores (sigma_0 of NoisyNet, "
+        "Fortunato et al. 2018); 0: there is none.",
+        effect="higher: more exploration at the start",
+        typical="0 or 0.5",
+    )
 
     def __post_init__(self) -> None:
         """Refuses values of another kind or out of range (SettingsError)."""
@@ -41,6 +49,7 @@ class CNNSettings:
     """Of the convolutional network of Mnih et al. 2015."""
 
     hidden_sizes: Sequence[int] = like(MLPSettings, "hidden_sizes", default=(512,))
+    noisy_std: float = like(MLPSettings, "noisy_std")
 
     def __post_init__(self) -> None:
         """Refuses values of another kind or out of range (SettingsError)."""

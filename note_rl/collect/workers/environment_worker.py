@@ -151,6 +151,9 @@ class _Mirrored:
     def act_one(self, obs: Array, agent_index: int) -> FloatArray:
         return self._answer(obs, agent_index)
 
+    def act_with(self, obs: Array, noise: FloatArray) -> FloatArray:
+        raise NotImplementedError("no agent with noise in its networks is mirrored")
+
     def _answer(self, obs: Array, index: int | None) -> FloatArray:
         return self._mirrors[index](obs)
 

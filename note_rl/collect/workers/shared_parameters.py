@@ -36,7 +36,8 @@ class SharedParameters:
         self._learner = act.learner
         act(FrameStack(frame_stack).show(obs, np.ones(1, np.bool_)))  # decides whether layers are mirrored
         self._indices: list[int | None] = list(range(obs.shape[1])) if act.multi_agent else [None]
-        self.mirrored = all(self._learner.actor.is_mirrored(index) for index in self._indices)
+        mirrored = all(self._learner.actor.is_mirrored(index) for index in self._indices)
+        self.mirrored = mirrored and not act.num_noise  # layers alone have no noise
         self.version = 0
         arrays = self._arrays()
         self.columns, self.num_bytes = layout(arrays)

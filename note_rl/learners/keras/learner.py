@@ -43,6 +43,7 @@ from note_rl.learners.keras.variables import (
 from note_rl.learners.loss_checks import NORMALISED_APART, SamplesApart, check_is_a_mean
 from note_rl.learners.losses import Losses
 from note_rl.learners.numpy_memory import RecurrentActor
+from note_rl.learners.numpy_noise import NOISE, NoisyActor
 from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.peers import Peers
 from note_rl.learners.policy_function import ExportedPolicy, RunExported
@@ -73,6 +74,8 @@ class KerasLearner:
         self._act_from = RecurrentActor(
             agent, self._framework_act_from, self.actor, self._reader if self._is_recurrent else None
         )
+        of_noise = self._reader if getattr(agent, "acting_noise", 0) else None
+        self._act_with_noise = NoisyActor(agent, self._framework_act_with, self.actor, of_noise)
         self._learned: tuple[int, dict[int, Array]] = (0, {})  # after how many changes, what variables hold
         self._optimizers: list[tuple[Any, list[Any]]] = []
         self._losses = Losses(agent, len(self.groups), TensorFlowArithmetic())
@@ -144,8 +147,15 @@ class KerasLearner:
         """Returns the scores of one agent among several; see `act`."""
         return self.actor(obs, agent_index)
 
+    def act_with(self, obs: Array, noise: FloatArray) -> FloatArray:
+        """Returns answers [E, ...] with noise in the networks; see `Learner.act_with`."""
+        return self._act_with_noise(obs, {NOISE: noise})[0]
+
     def _framework_act(self, obs: Array, index: int | None = None) -> FloatArray:
         return self._call("action", [obs], *([] if index is None else [index]))
+
+    def _framework_act_with(self, obs: Array, before: State) -> tuple[FloatArray, State]:
+        return self._call("noisy_action", [obs, before[NOISE]]), {}
 
     def _framework_act_from(self, obs: Array, before: State) -> tuple[FloatArray, State]:
         try:

@@ -29,7 +29,7 @@ from note_rl.support.garbage import no_garbage_collection
 Traced = TypeVar("Traced")
 
 _CALLED = ("__call__", "update")  # which are looked up on the class
-_TRACED = (*_CALLED, "update_param", "action", "value", "reward")
+_TRACED = (*_CALLED, "update_param", "action", "noisy_action", "value", "reward")
 _OF_PYTHON = (AttributeError, NotImplementedError, TypeError)  # where a tensor is taken for a number
 _SETTINGS = {
     f"keras.config.{one.__name__}()": one

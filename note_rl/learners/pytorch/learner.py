@@ -28,6 +28,7 @@ from note_rl.learners.declarations import is_recurrent, updates_itself
 from note_rl.learners.loss_checks import NORMALISED_APART, SamplesApart, check_is_a_mean
 from note_rl.learners.losses import Losses, batch_attributes
 from note_rl.learners.numpy_memory import RecurrentActor
+from note_rl.learners.numpy_noise import NOISE, NoisyActor
 from note_rl.learners.numpy_policy import Actor
 from note_rl.learners.peers import Peers
 from note_rl.learners.policy_function import ExportedPolicy, RunExported
@@ -82,8 +83,13 @@ class PyTorchLearner:
         self.groups: list[list[Tensor]] = parameter_groups(agent.param)
         self.device = self.groups[0][0].device
         self.actor = Actor(agent, self._framework_act, self._acts_on_host())
-        in_numpy = self._is_recurrent and self.device.type == "cpu"
-        self._act_from = RecurrentActor(agent, self._framework_act_from, self.actor, _as_it_is if in_numpy else None)
+        reading = _as_it_is if self.device.type == "cpu" else None
+        of_memory, of_noise = (
+            reading if self._is_recurrent else None,
+            reading if getattr(agent, "acting_noise", 0) else None,
+        )
+        self._act_from = RecurrentActor(agent, self._framework_act_from, self.actor, of_memory)
+        self._act_with_noise = NoisyActor(agent, self._framework_act_with, self.actor, of_noise)
         self._optimizers: list[tuple[torch.optim.Optimizer, list[Tensor]]] = []
         self._losses = Losses(agent, len(self.groups), TorchArithmetic(self.device))
         self._samples_apart = SamplesApart(agent, self._losses)
@@ -115,8 +121,15 @@ class PyTorchLearner:
         """Returns the scores of one agent among several; see `act`."""
         return self.actor(obs, agent_index)
 
+    def act_with(self, obs: Array, noise: FloatArray) -> FloatArray:
+        """Returns answers [E, ...] with noise in the networks; see `Learner.act_with`."""
+        return self._act_with_noise(obs, {NOISE: noise})[0]
+
     def _framework_act(self, obs: Array, index: int | None = None) -> FloatArray:
         return self._evaluate(self.agent.action, [obs], *([] if index is None else [index]))
+
+    def _framework_act_with(self, obs: Array, before: State) -> tuple[FloatArray, State]:
+        return self._evaluate(self.agent.noisy_action, [obs, before[NOISE]]), {}
 
     def _framework_act_from(self, obs: Array, before: State) -> tuple[FloatArray, State]:
         return self._evaluate_from("action", obs, before)

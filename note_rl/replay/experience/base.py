@@ -58,6 +58,7 @@ class AgentView:
             minibatch.
         normalise_obs: Observations [..., *obs] as the agent is to see them; None: as stored.
         normalise_reward: Rewards of any shape as they are to be learned from; None: as stored.
+        normal_nbytes: Bytes of the normal numbers that go with each sample (`Declared.normal_inputs`).
     """
 
     gamma: Callable[[], float] | None = None
@@ -70,6 +71,7 @@ class AgentView:
     standardise_advantage: bool | str = True
     normalise_obs: Callable[[Array], Array] | None = None
     normalise_reward: Callable[[FloatArray], FloatArray] | None = None
+    normal_nbytes: int = 0
 
     def discount(self) -> float:
         """Gamma; 1 for an agent that has none."""

@@ -1,6 +1,7 @@
 """The agent as experience sees it, and the experience that settings ask for."""
 
 import logging
+import math
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,7 @@ def agent_view(
         standardise_advantage=told if told == "minibatch" else bool(told),
         normalise_obs=agent.obs_normaliser if settings.normalise_obs else None,
         normalise_reward=reward,
+        normal_nbytes=4 * sum(math.prod(shape) for shape in agent.normal_inputs.values()),
     )
 
 

@@ -216,6 +216,7 @@ class ReplayExperience:
     def _max_block(self) -> int:
         """Gradient steps with which an update block is not too large for the memory nor, with priorities, too old."""
         per_transition = 2 * self.buffer.ring.obs_nbytes * (2 if self.settings.trajectories else 1)
+        per_transition += self._view.normal_nbytes
         largest = _MAX_BLOCK if self.settings.priority is None else _MAX_PRIORITIZED_BLOCK
         return max(1, min(largest, MAX_BLOCK_BYTES // max(self.settings.batch_size * per_transition, 1)))
 

@@ -1,6 +1,7 @@
 """Agents of both frameworks in worker processes: they act as the agent that trains does, whatever lies between."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -53,6 +54,18 @@ def test_a_mirrored_agent_acts_alike_with_normalised_observations(framework):
     agent = greedy(framework.agents.DQN(hidden_size=(8,), env="CartPole-v1"), normalise_obs=True)
     agent.obs_normaliser.update(np.random.default_rng(0).normal(size=(5, 1, 4)))
     check_that_workers_act_alike(agent, GreedyQPolicy())
+
+
+@pytest.mark.parametrize("framework", frameworks()[:1])
+def test_workers_explore_by_the_noise_of_the_network(framework):
+    """A mirror of layers alone would act greedily."""
+    seed_everything(1)
+    network = partial(framework.module("shared/networks").MLP, hidden_sizes=(8,), noisy_std=5.0)
+    agent = greedy(framework.agents.DQN(network=network, env="CartPole-v1"))
+    with running_pool(agent, GreedyQPolicy()) as (pool, act):
+        steps, _ = pool.collect(act, 40)
+        silent = act(steps.obs.reshape(-1, 4)).argmax(1).reshape(steps.action.shape)
+    assert 0.1 < (steps.action != silent).mean() < 0.9
 
 
 @pytest.mark.slow_in_keras

@@ -46,6 +46,9 @@ class Pictures(gymnasium.Env[np.ndarray, int]):
         return self.np_random.integers(0, 256, (12, 12, 2)).astype(np.uint8)
 
 
+C51 = {"values": "categorical", "num_atoms": 5, "dueling": True, "stream_size": 4}
+
+
 def made(framework, name: str) -> Any:
     """An agent whose weights are not those of the beginning, and whose observations are normalised."""
     agents, small = framework.agents, {"hidden_size": 8}
@@ -56,7 +59,11 @@ def made(framework, name: str) -> Any:
         agent = agents.PPO(env=Pictures, network=partial(layered, layers=LAYERS))
     else:
         kind, task, *by_state = name.split()
-        agent = getattr(agents, kind)(env=task, **small, **({"gsde": GSDE()} if by_state else {}))
+        parts: dict[str, Any] = {}
+        if kind == "C51":  # its noise is not exported
+            mlp = framework.module("shared/networks").MLP
+            kind, parts = "DQN", {**C51, "network": partial(mlp, hidden_sizes=(8,), noisy_std=0.5)}
+        agent = getattr(agents, kind)(env=task, **small, **parts, **({"gsde": GSDE()} if by_state else {}))
         shape = gymnasium.make(task).observation_space.shape
         agent.obs_normaliser.update(np.random.default_rng(1).normal(0.5, 3.0, (50, 1, *shape)))
     rng = np.random.default_rng(0)
@@ -80,7 +87,7 @@ def expected(agent: Any, obs: np.ndarray) -> np.ndarray:
 
 
 NAMES = (
-    *("DQN CartPole-v1", "DuelingDQN CartPole-v1", "PPO CartPole-v1"),
+    *("DQN CartPole-v1", "DuelingDQN CartPole-v1", "C51 CartPole-v1", "PPO CartPole-v1"),
     *("PPO Pendulum-v1", "SAC Pendulum-v1", "SAC Pendulum-v1 gsde", "layers"),
 )
 FRAMEWORKS = {one.id: one.values[0] for one in frameworks()}

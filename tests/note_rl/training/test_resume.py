@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from note_rl.learners.pytorch.step_graph.replay import replay
 from note_rl.policy import (
     EpsGreedyQPolicy,
     GaussianPolicy,
+    GreedyQPolicy,
     GSDEPolicy,
     SoftmaxPolicy,
     SquashedGaussianPolicy,
@@ -42,6 +44,12 @@ class Case:
 CASES = {
     "replay": Case("DQN", "CartPole-v1", {"policy": EpsGreedyQPolicy(0.2), "update_batches": 4, **REPLAY}),
     "prioritized": Case("DQN", "CartPole-v1", {"policy": EpsGreedyQPolicy(0.2), "PR": True, **REPLAY}),
+    "rainbow": Case(  # all of its parts; noise in the network explores
+        "DQN",
+        "CartPole-v1",
+        {"policy": GreedyQPolicy(), "PR": True, "num_steps": 3, "num_envs": 2, "update_batches": 4, **REPLAY},
+        {"noisy_std": 0.5, "double": True, "dueling": True, "stream_size": 4, "values": "categorical", "num_atoms": 5},
+    ),
     "n_step_windows": Case(
         "DQN",
         "CartPole-v1",
@@ -114,7 +122,11 @@ CASES = {
 def make(framework, case, seed=3):
     make_agent = getattr(framework.agents, case.agent)  # imports the framework, which is then seeded
     seed_everything(seed)
-    agent = make_agent(**{"hidden_size": (8,), **case.arguments}, env=case.env)
+    arguments = {"hidden_size": (8,), **case.arguments}
+    if "noisy_std" in arguments:
+        mlp = framework.module("shared/networks").MLP
+        arguments["network"] = partial(mlp, hidden_sizes=(8,), noisy_std=arguments.pop("noisy_std"))
+    agent = make_agent(**arguments, env=case.env)
     agent.set(seed=seed, **copy.deepcopy(case.settings))  # a policy may remember what it drew
     if isinstance(agent.param[0], (list, tuple)) and case.agent != "PPO":
         return agent, [framework.optimizers.adam(group, 1e-2) for group in agent.param]

@@ -8,10 +8,12 @@ import tensorflow as tf
 
 from note_rl.agents.shared.architecture import Architecture, NetworkPlan, Placed, begin, weighted
 from note_rl.agents.shared.keras.networks import MakeNetwork, as_numbers, begin_weights
+from note_rl.agents.shared.keras.noisy import NoisyDense, in_numpy
 from note_rl.agents.shared.layer_kinds import Activate, Conv, Dense, Dropout, Flatten, Layer, Norm, Pool, Shape
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import SettingName
 from note_rl.learners.keras.variables import as_array
+from note_rl.learners.numpy_noise import NoisyStage
 from note_rl.learners.numpy_policy import DenseLayer
 from note_rl.settings.field_arguments import taking
 
@@ -89,6 +91,14 @@ class LayeredNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types
             for module, layer in self._weighted()
         ]
 
+    def noisy_stages(self, output_activation: str) -> list[NoisyStage] | None:
+        """The layers with their noise for acting in NumPy, if there is nothing but dense layers."""
+        if not self.plan.is_plain:
+            return None
+        pairs = self._weighted()
+        names = [*(str(layer.activation) for _, layer in pairs[:-1]), output_activation]
+        return [in_numpy(module, name) for (module, _), name in zip(pairs, names, strict=True)]
+
 
 @taking(Architecture)
 def layered_network(input_shape: Shape, num_outputs: int, architecture: Architecture) -> LayeredNetwork:
@@ -159,6 +169,8 @@ def _pool(layer: Pool, shape: Shape) -> Any:
 
 
 def _dense(layer: Dense, shape: Shape) -> Any:
+    if layer.noisy_std:
+        return NoisyDense(layer.units, layer.activation, std=layer.noisy_std, kernel_initializer="zeros")
     return keras.layers.Dense(layer.units, layer.activation, kernel_initializer="zeros")
 
 

@@ -10,24 +10,19 @@ import numpy as np
 import tensorflow as tf
 
 from note_rl.agents.shared.architecture import uniform_bound
+from note_rl.agents.shared.keras.noisy import dense_layer, in_numpy
+from note_rl.agents.shared.keras.noisy import small_uniform as small_uniform  # which others import from here
 from note_rl.agents.shared.perceptrons import CNNSettings, MLPSettings
 from note_rl.agents.shared.spaces import ContinuousSpaces, image_shape, say_if_pixels
 from note_rl.environments.frames import channels_first
 from note_rl.environments.observation_packing import shape_with_action
 from note_rl.learners.keras.variables import as_array
+from note_rl.learners.numpy_noise import NoisyStage
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of, scaled_tanh
 from note_rl.settings.field_arguments import taking
 from note_rl.types import Activation
 
 MakeNetwork = Callable[[tuple[int, ...], int], keras.Model]
-
-
-def small_uniform(num_inputs: int) -> dict[str, keras.initializers.Initializer]:
-    """Initializers of a layer whose weights and biases start uniform in +-1/sqrt(num_inputs), as PyTorch's do."""
-    bound = num_inputs**-0.5
-    return {
-        name: keras.initializers.RandomUniform(-bound, bound) for name in ("kernel_initializer", "bias_initializer")
-    }
 
 
 def as_numbers(x: tf.Tensor) -> tf.Tensor:
@@ -59,15 +54,16 @@ class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
     Args:
         input_shape: Shape of one observation.
         num_outputs: Width of the last layer.
-        hidden_sizes, activation, initializer: See `MLPSettings`.
+        hidden_sizes, activation, initializer, noisy_std: See `MLPSettings`.
     """
 
     @taking(MLPSettings)
     def __init__(self, input_shape: tuple[int, ...], num_outputs: int, settings: MLPSettings) -> None:
         say_if_pixels(input_shape)
         widths = [math.prod(input_shape), *settings.hidden_sizes]
-        hidden = [keras.layers.Dense(o, settings.activation, **small_uniform(i)) for i, o in pairwise(widths)]
-        last = keras.layers.Dense(num_outputs, **small_uniform(widths[-1]))
+        std = settings.noisy_std
+        hidden = [dense_layer(i, o, settings.activation, std=std) for i, o in pairwise(widths)]
+        last = dense_layer(widths[-1], num_outputs, std=std)
         flatten = [] if len(input_shape) == 1 else [keras.layers.Flatten()]
         super().__init__([keras.Input(input_shape), *flatten, *hidden, last])
         self.hidden_activation = settings.activation
@@ -124,6 +120,12 @@ class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
             for layer in dense
         ]
 
+    def noisy_stages(self, output_activation: str) -> list[NoisyStage]:
+        """The layers with their noise for acting in NumPy."""
+        *before, last = self._dense()
+        hidden: list[NoisyStage] = [in_numpy(layer, self.hidden_activation) for layer in before]
+        return [*hidden, in_numpy(last, output_activation)]
+
 
 def mlp(hidden_size: int | Sequence[int], activation: Activation = "relu", num_layers: int = 2) -> MakeNetwork:
     """A maker of perceptrons.
@@ -143,7 +145,7 @@ class CNN(keras.Model):  # type: ignore[misc]
     Args:
         input_shape: Shape of one observation, [H, W], [H, W, C] or [C, H, W].
         num_outputs: Width of the last layer.
-        hidden_sizes: Widths of the layers between the convolutions and the last one.
+        hidden_sizes, noisy_std: See `CNNSettings`.
     """
 
     @taking(CNNSettings)
@@ -158,7 +160,8 @@ class CNN(keras.Model):  # type: ignore[misc]
             self.convolutions.add(keras.layers.Conv2D(filters, size, stride, activation="relu", **start))
             channels = filters
         self.convolutions.add(keras.layers.Flatten())
-        self.head = MLP(self.convolutions.output_shape[1:], num_outputs, settings.hidden_sizes)
+        features = self.convolutions.output_shape[1:]
+        self.head = MLP(features, num_outputs, settings.hidden_sizes, noisy_std=settings.noisy_std)
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """[B, *input_shape] -> [B, num_outputs]."""

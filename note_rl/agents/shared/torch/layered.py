@@ -9,8 +9,10 @@ from torch import Tensor, nn
 from note_rl.agents.shared.architecture import Architecture, NetworkPlan, Placed, begin, weighted
 from note_rl.agents.shared.layer_kinds import Activate, Conv, Dense, Dropout, Flatten, Layer, Norm, Pool, Shape
 from note_rl.agents.shared.torch.networks import ACTIVATIONS, MakeNetwork, as_dense_layers, as_numbers, begin_weights
+from note_rl.agents.shared.torch.noisy import in_numpy, linear_layer
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import SettingName
+from note_rl.learners.numpy_noise import NoisyStage
 from note_rl.learners.numpy_policy import DenseLayer
 from note_rl.settings.field_arguments import taking
 
@@ -85,6 +87,14 @@ class LayeredNetwork(nn.Module):
         pairs = self._weighted()
         weights = [(module.weight, cast(Tensor, module.bias)) for module, _ in pairs]
         return as_dense_layers(weights, [str(layer.activation) for _, layer in pairs])
+
+    def noisy_stages(self, output_activation: str) -> list[NoisyStage] | None:
+        """The layers with their noise for acting in NumPy, if there is nothing but dense layers."""
+        if not self.plan.is_plain:
+            return None
+        pairs = self._weighted()
+        names = [*(str(layer.activation) for _, layer in pairs[:-1]), output_activation]
+        return [in_numpy(cast(nn.Linear, module), name) for (module, _), name in zip(pairs, names, strict=True)]
 
 
 @taking(Architecture)
@@ -163,7 +173,7 @@ def _pool(layer: Pool, shape: Shape) -> list[nn.Module]:
 
 
 def _dense(layer: Dense, shape: Shape) -> list[nn.Module]:
-    return [nn.Linear(shape[0], layer.units), *_activation(layer.activation)]
+    return [linear_layer(shape[0], layer.units, layer.noisy_std or 0.0), *_activation(layer.activation)]
 
 
 def _norm(layer: Norm, shape: Shape) -> list[nn.Module]:

@@ -12,8 +12,10 @@ from torch import Tensor, nn
 from note_rl.agents.shared.architecture import uniform_bound
 from note_rl.agents.shared.perceptrons import CNNSettings, MLPSettings
 from note_rl.agents.shared.spaces import ContinuousSpaces, image_shape, say_if_pixels
+from note_rl.agents.shared.torch.noisy import in_numpy, linear_layer
 from note_rl.environments.frames import channels_first
 from note_rl.environments.observation_packing import shape_with_action
+from note_rl.learners.numpy_noise import NoisyStage
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of, scaled_tanh
 from note_rl.learners.pytorch.torch_internals import foreach_copy_, foreach_lerp_, own_buffers, own_parameters
 from note_rl.settings.field_arguments import taking
@@ -73,7 +75,7 @@ class MLP(nn.Module):
     Args:
         input_shape: Shape of one observation.
         num_outputs: Width of the last layer.
-        hidden_sizes, activation, initializer: See `MLPSettings`.
+        hidden_sizes, activation, initializer, noisy_std: See `MLPSettings`.
     """
 
     @taking(MLPSettings)
@@ -83,7 +85,7 @@ class MLP(nn.Module):
         self._initializer = settings.initializer
         self.activation = settings.activation
         sizes = [math.prod(input_shape), *settings.hidden_sizes, num_outputs]
-        self.linears = [nn.Linear(i, o) for i, o in pairwise(sizes)]
+        self.linears = [linear_layer(i, o, settings.noisy_std) for i, o in pairwise(sizes)]
         self.layers = nn.ModuleList(self.linears)  # registers the parameters
         self.act = ACTIVATIONS[settings.activation]()
         self._viewed: tuple[list[Any], list[DenseLayer]] = ([], [])  # where weights lie, and what was read there
@@ -135,6 +137,12 @@ class MLP(nn.Module):
             self._viewed = read, as_dense_layers(weights, activations)
         return self._viewed[1]
 
+    def noisy_stages(self, output_activation: str) -> list[NoisyStage]:
+        """The layers with their noise for acting in NumPy."""
+        last = self.linears[-1]
+        hidden: list[NoisyStage] = [in_numpy(linear, self.activation) for linear in self.linears[:-1]]
+        return [*hidden, in_numpy(last, output_activation)]
+
     def __getstate__(self) -> dict[str, Any]:
         """For copies, which may come to lie where the original did in another process, and share no memory with it."""
         return {**vars(self), "_viewed": ([], [])}
@@ -158,7 +166,7 @@ class CNN(nn.Module):
     Args:
         input_shape: Shape of one observation, [H, W], [H, W, C] or [C, H, W].
         num_outputs: Width of the last layer.
-        hidden_sizes: Widths of the layers between the convolutions and the last one.
+        hidden_sizes, noisy_std: See `CNNSettings`.
     """
 
     @taking(CNNSettings)
@@ -173,7 +181,7 @@ class CNN(nn.Module):
         )
         with torch.no_grad():
             num_features = self.convolutions(torch.zeros(1, channels, height, width)).shape[1]
-        self.head = MLP((num_features,), num_outputs, settings.hidden_sizes)
+        self.head = MLP((num_features,), num_outputs, settings.hidden_sizes, noisy_std=settings.noisy_std)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, *input_shape] -> [B, num_outputs]."""

@@ -1,10 +1,13 @@
 """Agents in PyTorch, minibatches and learners by which recorded steps are tested."""
 
+from functools import partial
+
 import numpy as np
 import torch
 
 from note_rl import RL_pytorch
 from note_rl.agents import pytorch as agents
+from note_rl.agents.pytorch.networks import MLP
 from note_rl.optimizers.pytorch import adam
 from note_rl.seeding import seed_everything
 from note_rl.types import Sample
@@ -14,9 +17,14 @@ EXTRAS = {
     "PPO": {"log_prob_old": (), "advantage": (), "return_": (), "value_old": ()},
     "TD3": {"next_noise": (1,)},
     "SAC": {"noise": (1,), "next_noise": (1,)},
+    "Rainbow": {"q_noise": (51,), "target_q_noise": (51,), "choice_q_noise": (51,)},
+}
+PARTS = {  # of which DQN is made under these names
+    "Rainbow": {"double": True, "dueling": True, "stream_size": 4, "values": "categorical", "num_atoms": 5},
+    "QRDQN": {"values": "quantiles", "num_quantiles": 3},
 }
 EACH, NONE = (True,) * 4, (False,) * 4
-DISCRETE = ("DQN", "DoubleDQN", "DuelingDQN", "PPO")
+DISCRETE = ("DQN", "DoubleDQN", "DuelingDQN", *PARTS, "PPO")
 NAMES = (*DISCRETE, "DDPG", "TD3", "SAC")
 
 
@@ -49,6 +57,10 @@ def learner_of(agent, jit, make=adam, clip=0.5, names=(), expected=LONG):
 def built_in(name, **options):
     seed_everything(0)
     env = "CartPole-v1" if name in DISCRETE else "Pendulum-v1"
+    if name == "Rainbow":
+        options["network"] = partial(MLP, hidden_sizes=(8,), noisy_std=0.5)
+    if name in PARTS:
+        return agents.DQN(hidden_size=(8,), env=env, **PARTS[name], **options)
     return getattr(agents, name)(hidden_size=(8,), env=env, **options)
 
 

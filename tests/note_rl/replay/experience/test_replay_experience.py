@@ -232,6 +232,14 @@ def test_at_a_target_update_the_newest_stay_where_there_are_no_priorities():
     assert pool(experience) == [5, 6, 7]
 
 
+def test_blocks_are_small_enough_for_the_normal_numbers_of_each_sample():
+    view = AgentView(normal_nbytes=2**20)  # 64 MiB hold 16 minibatches of 4
+    experience = replay(view, batch_size=4, gradient_steps=20)
+    experience.store(steps(0, 9))
+    found = [block.num_gradient_steps for block in experience.update_blocks(Clock(num_env_steps=9))]
+    assert found == [15, 5], "and the two observations of each sample"
+
+
 def test_the_learned_reward_is_worked_out_when_sampled():
     experts = Demonstrations(np.arange(6.0, dtype=np.float32)[:, None], np.arange(6))
     experience = replay(AgentView(reward=learned), batch_size=5, gradient_steps=3, learned_reward=True, expert=experts)
