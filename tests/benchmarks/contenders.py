@@ -24,7 +24,7 @@ class Case:
     """The task that all contenders train.
 
     Attributes:
-        algorithm: DQN, PPO, TD3, SAC, A2C or TRPO.
+        algorithm: DQN, QRDQN, PPO, TD3, SAC, A2C or TRPO.
         env: Gymnasium id.
         hidden_sizes: Of every network.
         batch_size: Transitions per gradient step; of TRPO, per step of the critic.
@@ -35,6 +35,7 @@ class Case:
         timed_steps: Environment steps that are timed.
         num_envs: Environments stepped together.
         lstm_units: Width of an LSTM before the dense layers; None: there is none.
+        num_quantiles: Of each return (QRDQN).
     """
 
     algorithm: str
@@ -49,6 +50,7 @@ class Case:
     timed_steps: int = 20_000
     num_envs: int = 1
     lstm_units: int | None = None
+    num_quantiles: int = 0
 
     @property
     def text(self) -> str:
@@ -59,7 +61,8 @@ class Case:
         rhythm = f"{steps} steps, {updates} updates"
         if self.rollout_steps is not None:
             rhythm = f"rollouts of {self.rollout_steps} steps, epochs: {self.num_epochs}"
-        return f"{self.algorithm} {self.env}, net {net}, batch {self.batch_size}, {rhythm}{envs}"
+        quantiles = f" of {self.num_quantiles} quantiles" if self.num_quantiles else ""
+        return f"{self.algorithm}{quantiles} {self.env}, net {net}, batch {self.batch_size}, {rhythm}{envs}"
 
     @property
     def gradient_steps(self) -> float:
@@ -73,6 +76,13 @@ CASES = {
     "dqn_published": Case("DQN", "CartPole-v1", (256, 256), 64, (256, 128), timed_steps=40_960),
     "dqn_16": Case("DQN", "CartPole-v1", (64, 64), 64, (16, 16)),
     "dqn_1": Case("DQN", "CartPole-v1", (64, 64), 64, (1, 1)),
+    "qrdqn_published": Case("QRDQN", "CartPole-v1", (256, 256), 64, (256, 128), num_quantiles=10),
+    "qrdqn_170": Case(
+        *("QRDQN", "CartPole-v1", (256, 256), 128, (256, 256)),
+        warm_steps=1536,
+        timed_steps=2560,
+        num_quantiles=170,
+    ),
     "ppo": Case(
         *("PPO", "CartPole-v1", (64, 64), 256),
         rollout_steps=32,
@@ -104,6 +114,7 @@ CASES = {
 }
 LEARNING_RATE, GAMMA, CAPACITY, MAX_GRAD_NORM = 1e-3, 0.99, 50_000, 10.0
 TRUST_REGION = {"gae_lambda": 0.98, "cg_damping": 1e-3}
+DQNS, IN_CONTRIB = ("DQN", "QRDQN"), {"QRDQN", "TRPO"}
 RMSPROP = {"A2C"}  # the others train with Adam
 CLIP = {"DQN": MAX_GRAD_NORM, "PPO": 0.5, "A2C": 0.5}
 
@@ -143,9 +154,11 @@ def _ours(case: Case, contender: str) -> tuple[Callable[[int], object], Callable
         given["network"] = partial(network, **shape)
     if case.algorithm == "PPO":
         given["gae_lambda"] = 0.8
+    if case.algorithm == "QRDQN":
+        given |= {"values": "quantiles", "num_quantiles": case.num_quantiles}
     if case.algorithm == "TRPO":
         given |= {"critic_iterations": case.num_epochs, "critic_batch_size": case.batch_size, **TRUST_REGION}
-    agent = getattr(agents, case.algorithm)(**given)
+    agent = getattr(agents, {"QRDQN": "DQN"}.get(case.algorithm, case.algorithm))(**given)
     agent.settings = Settings(
         experience=_our_experience(case),
         policy=_our_policy(case.algorithm) or agent.default_policy(),
@@ -181,7 +194,7 @@ def _our_experience(case: Case) -> Any:
         learning_starts=case.learning_starts,
         train_freq=case.rhythm[0],
         gradient_steps=case.rhythm[1],
-        target_update_interval={"DQN": case.rhythm[1], "TD3": 2}.get(case.algorithm, 1),  # as in TD3
+        target_update_interval={**dict.fromkeys(DQNS, case.rhythm[1]), "TD3": 2}.get(case.algorithm, 1),  # as in TD3
     )
 
 
@@ -190,7 +203,7 @@ def _our_policy(algorithm: str) -> Any:
     from note_rl.policy import EpsGreedyQPolicy, NoisyPolicy
     from note_rl.policy.noise import GaussianWhiteNoiseProcess
 
-    if algorithm == "DQN":
+    if algorithm in DQNS:
         return EpsGreedyQPolicy(0.05)
     return NoisyPolicy(GaussianWhiteNoiseProcess(0.1)) if algorithm == "TD3" else None
 
@@ -203,12 +216,15 @@ def _theirs(case: Case, library: str) -> Callable[[int], object]:
     warnings.filterwarnings("ignore")
     package = {"sb3": "stable_baselines3", "sbx": "sbx"}[library]
     recurrent = case.lstm_units is not None
-    module = import_module("sb3_contrib" if library == "sb3" and (recurrent or case.algorithm == "TRPO") else package)
+    contrib = library == "sb3" and (recurrent or case.algorithm in IN_CONTRIB)
+    module = import_module("sb3_contrib" if contrib else package)
     import_module("torch").set_num_threads(1)
     vec_env = import_module("stable_baselines3.common.env_util").make_vec_env(case.env, case.num_envs, seed=1)
     given = _their_rollouts(case) if case.rollout_steps is not None else _their_replay(case, library)
     given |= {"learning_rate": LEARNING_RATE, "gamma": GAMMA, "seed": 1}
     given["policy_kwargs"] = {"net_arch": list(case.hidden_sizes)}
+    if case.num_quantiles:
+        given["policy_kwargs"]["n_quantiles"] = case.num_quantiles
     if library == "sb3":
         given["device"] = "cpu"
     if recurrent:
@@ -236,7 +252,7 @@ def _their_replay(case: Case, library: str) -> dict[str, Any]:
 
     given: dict[str, Any] = {"batch_size": case.batch_size, "buffer_size": CAPACITY}
     given |= {"learning_starts": case.learning_starts, "train_freq": case.rhythm[0], "gradient_steps": case.rhythm[1]}
-    if case.algorithm == "DQN":
+    if case.algorithm in DQNS:
         given |= {"target_update_interval": max(case.rhythm[0], 10), "exploration_fraction": 1e-6}
         given |= {"exploration_final_eps": 0.05}
     if case.algorithm == "DQN" and library == "sb3":

@@ -1,5 +1,5 @@
 # ruff: noqa: T201
-"""Returns of Stable-Baselines3's A2C, and of sb3-contrib's TRPO and RecurrentPPO, on our gates' environments and seeds.
+"""Returns of Stable-Baselines3's A2C, and of sb3-contrib's TRPO, RecurrentPPO and QRDQN, on our gates' environments.
 
     python tests/benchmarks/others_learn.py [CASE ...] --others PYTHON [--seeds 1 2 ...] [--episodes 20] [--folder DIR]
 
@@ -41,6 +41,7 @@ CASES = {
     "a2c_cartpole": Case("a2c", "CartPole-v1", _LINEAR),
     "a2c_acrobot": Case("a2c", "Acrobot-v1", _LINEAR),
     "a2c_pendulum": Case("a2c", "Pendulum-v1"),
+    "qrdqn_cartpole": Case("qrdqn", "CartPole-v1"),
     "ppo_lstm_cartpole": Case("ppo_lstm", "CartPoleNoVel-v1"),
     "ppo_lstm_pendulum": Case("ppo_lstm", "PendulumNoVel-v1"),
 }

@@ -41,6 +41,7 @@ SMALL_AGENTS = {
     "double_dqn": ("agent=double_dqn", *_OFF_POLICY),
     "dueling_dqn": ("agent=dueling_dqn", *_OFF_POLICY),
     "prioritized_dqn": ("agent=prioritized_dqn", *_OFF_POLICY),
+    "rainbow": ("agent=rainbow", "agent.num_atoms=21", *_OFF_POLICY),
     "ddpg": ("agent=ddpg", "env=pendulum", *_OFF_POLICY),
     "td3": ("agent=td3", "env=pendulum", *_OFF_POLICY),
     "sac": ("agent=sac", "env=pendulum", *_OFF_POLICY),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from note_rl.agents.declaration import settings_of
+from note_rl.agents.declaration import Given, settings_of
 from note_rl.errors import SettingsError
 from note_rl.support import value_kinds
 from note_rl.support.setting_fields import Field, fields_of
@@ -33,7 +33,7 @@ def declared_in(target: str) -> dict[str, Field]:
         return {one.name: one for one in fields_of(_class(settings))} if settings.startswith("note_rl.") else {}
     own: list[dict[str, Field]] = []
     for module, node in base_classes(*located):
-        if module.name.startswith(_AGENTS) and module.name == module.package:  # a declaration
+        if _is_declaration(module):
             inherited = {one.name: one for one in settings_of(_class(f"{module.name}.{node.name}"))}
             return {name: one for declared in [inherited, *reversed(own)] for name, one in declared.items()}
         own.append(_written_in(module, node))
@@ -46,7 +46,7 @@ def check_declared(config: Mapping[str, Any]) -> None:
     Any other part of the user's own may mean anything by a name.
 
     Raises:
-        UserError: The first one.
+        UserError: The first one, or settings of the agent that contradict each other.
     """
     parts = {part: config[part] for part in ("agent", "network", "optimizer")}
     if has_critic(parts["network"]):
@@ -60,6 +60,26 @@ def check_declared(config: Mapping[str, Any]) -> None:
                 known.kind(name, value)
             except SettingsError as error:
                 raise UserError(about_part(path, node, error)) from error
+    _check_together(config["agent"])
+
+
+def _check_together(agent: Mapping[str, Any]) -> None:
+    """Refuses settings of an agent of `note_rl`, or of a class that inherits from one, that contradict each other."""
+    located = locate(str(agent.get("_target_")))
+    found = [] if located is None else base_classes(*located)
+    name = next((f"{module.name}.{node.name}" for module, node in found if _is_declaration(module)), None)
+    if name is None:
+        return
+    kind = _class(name)
+    given = Given(**{one.name: agent.get(one.name, one.default) for one in settings_of(kind)})
+    try:
+        kind.check_together(given)
+    except SettingsError as error:
+        raise UserError(about_part("agent", agent, error)) from error
+
+
+def _is_declaration(module: Module) -> bool:
+    return module.name.startswith(_AGENTS) and module.name == module.package
 
 
 def _class(path: str) -> Any:

@@ -60,6 +60,7 @@ CHOICES: Final = {
     ),
     "PPO with GaussianPolicy": "agent=ppo_continuous, a2c_continuous or trpo_continuous",
     "PPO, A2C or TRPO": "agent=ppo, a2c or trpo",
+    "DQN, DoubleDQN or DuelingDQN": "agent=dqn, double_dqn, dueling_dqn, prioritized_dqn or rainbow",
     "MADDPG": "agent=maddpg",
     "an environment with discrete actions": "an environment with discrete actions (env=cartpole)",
     "an environment with continuous actions": "an environment with continuous actions (env=pendulum)",

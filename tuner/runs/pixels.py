@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from note_rl.agents.resampled_noise import check_arguments
 from note_rl.agents.shared.architecture import Architecture
 from note_rl.agents.shared.encoders import encoded_plan
 from note_rl.agents.shared.memories import MemorySettings
@@ -35,12 +36,15 @@ def check_network(run: RunConfig, kind: type[Declared], env: Any) -> None:
 
     Raises:
         UserError: It is an MLP for images, which would train on single pixels without a notion of what is near what;
-            its layers do not fit each other or what is seen; the agent has no such critic or value.
+            its layers do not fit each other or what is seen; the agent has no such critic or value, or draws no noise
+            for its layers.
         note_rl.errors.EnvironmentMismatchError: It is for images, and they are none, or too small.
     """
     networks = Networks.from_section(run.network)
     for node in (networks.network, networks.critic or {}):
         _check_memory(node, kind, alone=networks.critic is None)
+    _check_noise(networks.network, "network", kind)
+    _check_noise(networks.critic or {}, "network.critic", kind)
     _check_network(run, networks.network, "network", env)
     for name in _OF_THE_VALUE:
         if networks.network.get(name) and not kind.has_value_network:
@@ -70,6 +74,16 @@ def _check_memory(node: Mapping[str, Any], kind: type[Declared], alone: bool) ->
         )
     if not alone:
         raise UserError(f"{choice} gives the value a memory, too, and network.critic another network: leave it out")
+
+
+def _check_noise(node: Mapping[str, Any], path: str, kind: type[Declared]) -> None:
+    """Layers with noise need an agent that draws it."""
+    if kind.resamples_noise or not str(node.get("_target_")).startswith(_NETWORKS):
+        return
+    try:
+        check_arguments(kind.__name__, node)
+    except SettingsError as error:
+        raise UserError(about_part(path, node, error)) from error
 
 
 def _check_critic(run: RunConfig, network: Mapping[str, Any], kind: type[Declared]) -> None:

@@ -287,6 +287,7 @@ OWN_FILES = {
     "buffer: {num_epochs: 3}\n",
     "tracker/mine": "track: {_target_: mine_refused.Track}\n",
 }
+OF_DQN = ("double", "dueling", "stream_size", "values", "num_atoms", "v_min", "v_max", "num_quantiles")
 OWN_CASES = {
     "an argument that nobody gives": ("train", ["agent=cautious"], "type +agent.trust=...\n"),
     "the same of a plan": ("tune", ["agent=cautious", "space=dqn", "plan=true"], "type +agent.trust=...\n"),
@@ -310,7 +311,7 @@ OWN_CASES = {
     ),
     "arguments that it does not take": (
         "train",
-        ["agent._target_=mine_refused.Other"],
+        ["agent._target_=mine_refused.Other", *(f"~agent.{name}" for name in OF_DQN)],
         "mine_refused.Other takes no env: an agent is made with env=, network= and device=",
     ),
 }

@@ -19,7 +19,8 @@ def test_a_search_can_start_with_experiments() -> None:
 def test_baselines_are_trained_as_long_and_measured_alike() -> None:
     typed = ["agent=dqn", "env=cartpole", "training.total_steps=900", "evaluation.num_points=3"]
     definition = define(preflight("tune", [*typed, "study.baselines=[default,experiment]"]))
-    assert definition.settings.baselines == ("dqn_cartpole", "nstep_dqn_cartpole", "prioritized_dqn_cartpole")
+    of_dqn = ("c51", "dqn", "nstep_dqn", "prioritized_dqn", "qrdqn", "rainbow")  # one class with other settings
+    assert definition.settings.baselines == tuple(f"{name}_cartpole" for name in of_dqn)
     published, experiment = definition.known["dqn_cartpole"], to_json(preflight("train", ["experiment=dqn_cartpole"]))
     assert published["optimizer"] == experiment["optimizer"] != definition.config["optimizer"]
     assert published["training"] == {**experiment["training"], "total_steps": 900}

@@ -148,6 +148,11 @@ def test_what_others_declare_is_read_from_their_source_and_means_nothing_elsewhe
     for agent, optimizer, networks, message in [
         ({"_target_": "my_parts.Mine", "heat": 2}, {}, network, "agent.heat=2 .* it must lie between 0 and 1"),
         ({"_target_": "my_parts.Own", "gamma": 7}, adam, network, "optimizer.beta1=1.0 .* at least 0 and below 1"),
+        (
+            {"_target_": "note_rl.agents.keras.DoubleDQN", "v_min": 2.5, "v_max": 1.0},
+            *({}, network),
+            "agent.v_min=2.5 is the lowest return and agent.v_max=1.0 the highest: lower the one or raise the other",
+        ),
         ({}, {}, {**network, "critic": critic}, r"network.critic.hidden_sizes=\[4, 0\] .* it must be at least 1"),
     ]:
         with pytest.raises(UserError, match=message):

@@ -74,7 +74,8 @@ def test_a_value_that_was_overwritten_is_noticed() -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_network_is_read_from_its_weights(backend: str) -> None:
     used = build_run(run_config(f"backend={backend}", "network.hidden_sizes=[5,7]", "network.activation=tanh")).used
-    assert used["network"] == {"hidden_sizes": [5, 7], "activation": "tanh", "initializer": None}
+    written = {"hidden_sizes": [5, 7], "activation": "tanh", "initializer": None, "noisy_std": 0.0}
+    assert used["network"] == written
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -197,3 +197,27 @@ def test_a_memory_without_a_place_is_refused(
     tuner: CommandLine, agent: str, words: tuple[str, ...], message: str
 ) -> None:
     assert message in tuner.refused("train", *SHORT, *SMALL_AGENTS[agent], *words, "hydra.run.dir=run")
+
+
+@pytest.mark.parametrize(
+    ("agent", "words", "message"),
+    [
+        (
+            "ppo",
+            ("network.noisy_std=0.5",),
+            "network.noisy_std=0.5 gives layers noise, which PPO does not draw: set it",
+        ),
+        ("sac", ("+network@network.critic=mlp", "network.critic.noisy_std=0.2"), "network.critic.noisy_std=0.2 gives"),
+        (
+            "a2c",
+            ("network=layers", "network.layers=[{dense: {units: 4, noisy_std: 0.1}}]"),
+            "noisy_std=0.1 gives layers",
+        ),
+    ],
+)
+def test_noise_that_an_agent_does_not_draw_is_refused(
+    tuner: CommandLine, agent: str, words: tuple[str, ...], message: str
+) -> None:
+    refusal = tuner.refused("train", *SHORT, *SMALL_AGENTS[agent], *words)
+    assert message in refusal
+    assert refusal.endswith("use agent=dqn, double_dqn, dueling_dqn, prioritized_dqn or rainbow\n")

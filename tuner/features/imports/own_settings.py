@@ -24,6 +24,7 @@ AGENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "ddpg": ("ddpg",),
     "dqn": ("dqn", "double_dqn", "dueling_dqn", "prioritized_dqn"),
     "ppo": ("ppo", "ppo_continuous"),
+    "qrdqn": ("dqn",),
     "sac": ("sac",),
     "td3": ("td3",),
     "trpo": ("trpo", "trpo_continuous"),
@@ -47,6 +48,9 @@ _EPSILON: Final = 1e-5
 """Of Adam, for on-policy agents of Stable-Baselines3."""
 _DT: Final = 0.01
 """Of its Ornstein-Uhlenbeck noise."""
+_NUM_QUANTILES: Final = 200
+_QUANTILE_EPSILON: Final = 0.01
+"""Of QRDQN, by default; the latter is divided by the size of minibatches, and goes to Adam."""
 _BOTH: Final = (
     "n_envs",
     "n_timesteps",
@@ -72,7 +76,10 @@ _READ: Final[Mapping[str, tuple[str, ...]]] = {
         *("line_search_max_iter", "n_critic_updates", "gae_lambda", "normalize_advantage", "target_kl"),
         "sub_sampling_factor",
     ),
-    "dqn": ("exploration_fraction", "exploration_initial_eps", "exploration_final_eps", "max_grad_norm"),
+    **dict.fromkeys(
+        ("dqn", "qrdqn"),
+        ("exploration_fraction", "exploration_initial_eps", "exploration_final_eps", "max_grad_norm"),
+    ),
     "sac": ("ent_coef", "target_entropy"),
     "td3": ("policy_delay", "target_policy_noise", "target_noise_clip", "noise_type", "noise_std"),
     "ddpg": ("noise_type", "noise_std"),
@@ -209,6 +216,8 @@ def _add_policy_arguments(written: Written, entry: ZooEntry, agent: str) -> None
         elif name == "optimizer_kwargs" and isinstance(value, dict) and value.keys() <= {"eps", "weight_decay"}:
             names = {"eps": "epsilon", "weight_decay": "weight_decay"}
             written.values |= {f"optimizer.{names[key]}": float(one) for key, one in value.items()}
+        elif name == "n_quantiles" and entry.algorithm == "qrdqn":
+            written.values["agent.num_quantiles"] = int(value)
         elif name == "optimizer_class" and entry.algorithm == "a2c" and "RMSprop" in str(value):
             continue  # which it has anyway
         else:
@@ -227,7 +236,7 @@ def _add_rate(written: Written, entry: ZooEntry) -> None:
     """The learning rate, and what else falls with time."""
     written.values["optimizer.learning_rate"] = number(entry, "learning_rate")
     falling = [name for name in ("learning_rate", "clip_range") if isinstance(entry.settings.get(name), Falling)]
-    if falling and entry.algorithm != "dqn":
+    if falling and entry.algorithm not in ("dqn", "qrdqn"):  # whose schedule is that of exploration
         whole_list = {("learning_rate",): "linear_lr", ("learning_rate", "clip_range"): "linear_decay"}
         if tuple(falling) in whole_list:
             written.choices["schedule"] = whole_list[tuple(falling)]
@@ -366,6 +375,14 @@ def _add_dqn(written: Written, entry: ZooEntry) -> None:
     written.values["schedule.eps.fraction"] = number(entry, "exploration_fraction")
 
 
+def _add_qrdqn(written: Written, entry: ZooEntry) -> None:
+    _add_dqn(written, entry)
+    written.values["agent.values"] = "quantiles"
+    written.values.setdefault("agent.num_quantiles", _NUM_QUANTILES)
+    if "optimizer_class" not in entry.policy_arguments:
+        written.values["optimizer.epsilon"] = _QUANTILE_EPSILON / whole(entry, "batch_size")
+
+
 def _add_sac(written: Written, entry: ZooEntry) -> None:
     _add_replay(written, entry)
     written.values["buffer.target_update_interval"] = whole(entry, "target_update_interval")
@@ -425,6 +442,7 @@ _ADD: Final[Mapping[str, Callable[[Written, ZooEntry], None]]] = {
     "ddpg": _add_ddpg,
     "dqn": _add_dqn,
     "ppo": _add_ppo,
+    "qrdqn": _add_qrdqn,
     "sac": _add_sac,
     "td3": _add_td3,
     "trpo": _add_trpo,

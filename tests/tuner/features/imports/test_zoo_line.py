@@ -56,7 +56,7 @@ def values_at(config: dict[str, Any], *paths: str) -> list[Any]:
     return [get_path(config, path) for path in paths]
 
 
-@pytest.mark.parametrize(("algorithm", "env"), [one for one in ENTRIES if one[0] != "qrdqn"])
+@pytest.mark.parametrize(("algorithm", "env"), ENTRIES)
 def test_each_line_composes(algorithm: str, env: str) -> None:
     check_command("train", words_of(f"{algorithm}/{env}"), with_run=env not in NOT_INSTALLED)
 
@@ -201,8 +201,23 @@ def test_an_agent_is_picked_by_the_actions_or_typed() -> None:
     assert "agent=double_dqn" in words_of("dqn/CartPole-v1", "double_dqn")
     with pytest.raises(UserError, match="agent=sac is no ppo; there is ppo, ppo_continuous, sb3"):
         words_of("ppo/CartPole-v1", "sac")
-    with pytest.raises(UserError, match="no agent of our own for qrdqn: add agent=sb3"):
-        words_of("qrdqn/LunarLander-v3")
+
+
+def test_an_algorithm_without_an_agent_of_our_own_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "ars.yml"
+    file.write_text("CartPole-v1: {n_timesteps: 2000, policy: LinearPolicy}\n")
+    with pytest.raises(UserError, match="no agent of our own for ars: add agent=sb3"):
+        zoo_words(zoo_entry("ars", "CartPole-v1", str(file)), None)
+
+
+def test_quantiles_are_learned_by_dqn() -> None:
+    """With Adam's epsilon as the library has it, 0.01 / batch_size, and gradients of any length."""
+    config = composed("qrdqn/CartPole-v1")
+    paths = ("agent.values", "agent.num_quantiles", "buffer.batch_size", "buffer.num_steps", "optimizer.epsilon")
+    assert values_at(config, *paths) == ["quantiles", 10, 64, 1, 0.01 / 64]
+    assert values_at(config, "policy.eps", "schedule.eps.fraction", "training.max_grad_norm") == [0.01, 0.16, None]
+    assert values_at(config, "schedule.learning_rate.start", "schedule.learning_rate.end") == [2.3e-3, 0.0]
+    assert remarks_of("qrdqn/CartPole-v1") == ""
 
 
 def test_settings_of_the_library_are_said_as_they_are() -> None:

@@ -168,6 +168,14 @@ Pendulum-v1:
   policy: 'MlpPolicy'
 """
 QRDQN: Final = """
+CartPole-v1:
+  n_timesteps: !!float 5e4
+  policy: 'MlpPolicy'
+  learning_rate: lin_2.3e-3
+  batch_size: 64
+  target_update_interval: 10
+  exploration_fraction: 0.16
+  policy_kwargs: "dict(net_arch=[256, 256], n_quantiles=10)"
 LunarLander-v3:
   n_timesteps: !!float 1e5
   policy: 'MlpPolicy'
