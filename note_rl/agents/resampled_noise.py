@@ -34,6 +34,11 @@ def check_makers(agent: str, makers: Any) -> None:
         check_arguments(agent, getattr(getattr(makers, name, None), "keywords", {}))
 
 
+def has_noise(arguments: Any) -> bool:
+    """Whether the arguments of a network give some of its layers noise."""
+    return next(_stds(arguments), None) is not None
+
+
 def check_arguments(agent: str, arguments: Any) -> None:
     """Refuses noisy layers in the arguments of one network; see `check_makers`."""
     std = next(_stds(arguments), None)

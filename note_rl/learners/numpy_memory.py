@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from note_rl.learners.declarations import is_written_below
-from note_rl.learners.numpy_policy import Actor, DenseLayer, NumpyPolicy, agree
+from note_rl.learners.numpy_policy import Actor, DenseLayer, NumpyPolicy, agree, scale_of
 from note_rl.learners.recurrence import AnswerFrom, State
 from note_rl.types import Array, FloatArray
 
@@ -84,6 +84,11 @@ class ActingMemory:
         return all(NumpyPolicy.supports(one) for one in parts)
 
     @property
+    def scale(self) -> float:
+        """The size of what is summed up to an answer."""
+        return scale_of(self.head[-1][2])
+
+    @property
     def first_layers(self) -> Sequence[DenseLayer]:
         """Layers that see the observations."""
         return next(iter(self.cells.values())).encoder
@@ -101,6 +106,10 @@ class ActingFrom(Protocol):
     @property
     def is_supported(self) -> bool:
         """Whether NumPy can do all of it."""
+
+    @property
+    def scale(self) -> float:
+        """The size of what is summed up to an answer."""
 
     @property
     def first_layers(self) -> Sequence[DenseLayer]:
@@ -174,4 +183,5 @@ class RecurrentActor:
         if obs.dtype != np.float32 or self._layers is None or not self._layers.is_supported:
             return False
         (mine, after), (answers, behind) = self._layers(obs, before), self._framework_act(obs, before)
-        return agree(mine, answers) and all(agree(after[name], behind[name]) for name in behind)
+        scale = self._layers.scale
+        return agree(mine, answers, scale) and all(agree(after[name], behind[name]) for name in behind)

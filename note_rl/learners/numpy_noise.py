@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from note_rl.learners.numpy_memory import RecurrentActor
-from note_rl.learners.numpy_policy import Activation, DenseLayer, activated, knows_activation
+from note_rl.learners.numpy_policy import Activation, DenseLayer, activated, knows_activation, scale_of
 from note_rl.learners.recurrence import State
 from note_rl.types import Array, FloatArray
 
@@ -119,6 +119,11 @@ class NoisyActing:
     def is_supported(self) -> bool:
         """Whether NumPy can do all of it."""
         return all(stage.is_supported for stage in self.stages)
+
+    @property
+    def scale(self) -> float:
+        """See `ActingFrom`."""
+        return scale_of(self.output)
 
     @property
     def first_layers(self) -> Sequence[DenseLayer]:

@@ -121,6 +121,11 @@ class NumpyPolicy:
             x = activate(x)
         return x
 
+    @property
+    def scale(self) -> float:
+        """The size of what is summed up to an answer."""
+        return scale_of(self.layers()[-1][2])
+
     def layers(self) -> Sequence[DenseLayer]:
         """Returns the current layers."""
         if self.stale:
@@ -142,12 +147,24 @@ def verified_mirror(layers: ReadLayers | None, act: Callable[[Array], FloatArray
     if read is None or not NumpyPolicy.supports(read):
         return None
     mirror = NumpyPolicy(layers)
-    return mirror if agree(mirror(obs), act(obs)) else None
+    return mirror if agree(mirror(obs), act(obs), mirror.scale) else None
 
 
-def agree(answers: FloatArray, expected: FloatArray) -> bool:
-    """Whether answers of NumPy are those of a framework, up to rounding."""
-    return answers.shape == expected.shape and np.allclose(answers, expected, rtol=1e-4, atol=1e-5, equal_nan=True)
+def agree(answers: FloatArray, expected: FloatArray, scale: float = 1.0) -> bool:
+    """Whether answers of NumPy are those of a framework, up to rounding.
+
+    Args:
+        answers: Of NumPy.
+        expected: Of the framework.
+        scale: The size of what is summed up to an answer, if that is above 1.
+    """
+    same, atol = answers.shape == expected.shape, 1e-5 * max(1.0, scale)
+    return same and np.allclose(answers, expected, rtol=1e-4, atol=atol, equal_nan=True)
+
+
+def scale_of(activation: str | Activation | None) -> float:
+    """The size of what an activation sums up, by its attribute `scale`."""
+    return float(getattr(activation, "scale", 1.0))
 
 
 class Actor:
@@ -176,6 +193,7 @@ class Actor:
         self._framework_act = framework_act
         self._mirrored = mirrored
         self._mirrors: dict[int | None, NumpyPolicy | None] = {}
+        self._former: dict[int | None, NumpyPolicy] = {}  # those that no longer agree, by which workers may go on
         self._answered: dict[int | None, tuple[int, ...]] = {}  # shape of the observation that was answered last
         self.examples: dict[int | None, Array] = {}  # an observation of that shape, [1, *obs]
         self.num_changes = 0
@@ -205,7 +223,8 @@ class Actor:
             mirror = self._mirrors[index] = None
         if mirror is not None and index in self._doubted:
             self._doubted.discard(index)
-            if not agree(mirror(obs), self._framework_act(obs, index)):
+            if not agree(mirror(obs), self._framework_act(obs, index), mirror.scale):
+                self._former[index] = mirror
                 mirror = self._mirrors[index] = None
         return mirror(obs) if mirror is not None else self._framework_act(obs, index)
 
@@ -265,9 +284,8 @@ class Actor:
         return self._mirrors.get(index) is not None
 
     def layers(self, index: int | None = None) -> Sequence[DenseLayer]:
-        """Returns the current layers, where `is_mirrored`."""
-        mirror = self._mirrors[index]
-        assert mirror is not None
+        """Returns the current layers, where `is_mirrored` was true once: workers go on as they began."""
+        mirror = self._mirrors[index] or self._former[index]
         return mirror.layers()
 
     def parameters_changed(self) -> None:
@@ -278,6 +296,6 @@ class Actor:
         self.num_changes += 1
         if self.num_changes & (self.num_changes - 1) == 0:  # after 1, 2, 4, 8, ... changes: ever more seldom
             self._doubted.update(self._mirrors)
-        for mirror in self._mirrors.values():
+        for mirror in (*self._mirrors.values(), *self._former.values()):
             if mirror is not None:
                 mirror.stale = True

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from note_rl.agents.resampled_noise import check_arguments
+from note_rl.agents.resampled_noise import check_arguments, has_noise
 from note_rl.agents.shared.architecture import Architecture
 from note_rl.agents.shared.encoders import encoded_plan
 from note_rl.agents.shared.memories import MemorySettings
@@ -45,6 +45,7 @@ def check_network(run: RunConfig, kind: type[Declared], env: Any) -> None:
         _check_memory(node, kind, alone=networks.critic is None)
     _check_noise(networks.network, "network", kind)
     _check_noise(networks.critic or {}, "network.critic", kind)
+    _check_exploration(run, networks.network, kind)
     _check_network(run, networks.network, "network", env)
     for name in _OF_THE_VALUE:
         if networks.network.get(name) and not kind.has_value_network:
@@ -84,6 +85,17 @@ def _check_noise(node: Mapping[str, Any], path: str, kind: type[Declared]) -> No
         check_arguments(kind.__name__, node)
     except SettingsError as error:
         raise UserError(about_part(path, node, error)) from error
+
+
+def _check_exploration(run: RunConfig, node: Mapping[str, Any], kind: type[Declared]) -> None:
+    """Greedy actions need noise in the Q-network; without, the agent sees little but what it does at first."""
+    if not kind.resamples_noise or not str(node.get("_target_")).startswith(_NETWORKS):
+        return
+    if str(run.policy["_target_"]).endswith(".GreedyQPolicy") and not has_noise(node):
+        raise UserError(
+            f"policy=greedy never explores with {kind.__name__}, whose network has no noise: choose policy=eps_greedy, "
+            "or give its layers noise (network.noisy_std=0.5)"
+        )
 
 
 def _check_critic(run: RunConfig, network: Mapping[str, Any], kind: type[Declared]) -> None:

@@ -254,7 +254,9 @@ class Dispatcher:
             self._close(stage, run, RunEnd(outcome, None, reason, seconds))
         else:
             self._hear_of(stage, run, files.read_reports(run.folder))
-            self._listener.on_pause(run, f"{outcome} ({reason}); it goes on from its last checkpoint")
+            self._listener.on_pause(
+                run, f"{outcome} ({reason}); it is tried again, from its last checkpoint if it has one"
+            )
             self._queue.appendleft(run)
 
     def _hear_of(self, stage: Stage, run: Run, reports: Iterable[tuple[float, float]]) -> None:

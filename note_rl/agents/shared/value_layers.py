@@ -1,5 +1,6 @@
 """From distributions of returns to Q-values, for acting in NumPy."""
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -25,13 +26,29 @@ def _mean_returns(outputs: FloatArray, num_each: int) -> FloatArray:
     return mean
 
 
+@dataclass(frozen=True)
+class ExpectedReturns:
+    """From logits [B, A * N] to the means [B, A] of N returns.
+
+    Args:
+        atoms: The returns [N].
+    """
+
+    atoms: FloatArray
+
+    @property
+    def scale(self) -> float:
+        """The size of the terms, which may cancel: rounding goes by it."""
+        return float(np.abs(self.atoms).max())
+
+    def __call__(self, logits: FloatArray) -> FloatArray:
+        """Returns the means."""
+        each = logits.reshape(len(logits), -1, len(self.atoms))
+        shares = np.exp(each - each.max(axis=-1, keepdims=True))
+        mean: FloatArray = shares @ self.atoms / shares.sum(axis=-1)
+        return mean
+
+
 def expected_returns_of(v_min: float, v_max: float, num_atoms: int) -> Activation:
     """Returns a function from logits [B, A * N] to the means [B, A] of N returns from `v_min` to `v_max`."""
-    return partial(_expected_returns, atoms=np.linspace(v_min, v_max, num_atoms, dtype=np.float32))
-
-
-def _expected_returns(logits: FloatArray, atoms: FloatArray) -> FloatArray:
-    each = logits.reshape(len(logits), -1, len(atoms))
-    shares = np.exp(each - each.max(axis=-1, keepdims=True))
-    mean: FloatArray = shares @ atoms / shares.sum(axis=-1)
-    return mean
+    return ExpectedReturns(np.linspace(v_min, v_max, num_atoms, dtype=np.float32))

@@ -80,6 +80,7 @@ NEEDS = {  # choices that fit only one agent, or ask for something
     "network/lstm": "agent=ppo",
     "network/dict": "env.id=tests.note_rl.dictionaries:NoteRLSigns-v0 "
     "network.encoders={image:{layers:[flatten]},sign:null}",
+    "policy/greedy": "agent=rainbow",
     "policy/gsde": "agent=a2c_continuous env=pendulum",
     "policy/softmax": "agent=ppo",
     "policy/squashed_gsde": "agent=sac env=pendulum",

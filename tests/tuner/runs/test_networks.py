@@ -221,3 +221,11 @@ def test_noise_that_an_agent_does_not_draw_is_refused(
     refusal = tuner.refused("train", *SHORT, *SMALL_AGENTS[agent], *words)
     assert message in refusal
     assert refusal.endswith("use agent=dqn, double_dqn, dueling_dqn, prioritized_dqn or rainbow\n")
+
+
+@pytest.mark.parametrize(
+    "words", [("agent=dqn", "policy=greedy"), ("agent=rainbow", "policy=greedy", "network.noisy_std=0")]
+)
+def test_a_greedy_policy_without_noise_is_refused(tuner: CommandLine, words: tuple[str, ...]) -> None:
+    assert "policy=greedy never explores with DQN" in tuner.refused("train", *SHORT, *words)
+    assert tuner("train", "agent=rainbow", "policy=greedy", "--cfg", "job").status == 0

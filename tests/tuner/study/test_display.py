@@ -31,7 +31,7 @@ def test_the_terminal_shows_stages_failures_and_the_best(tmp_path: Path) -> None
     assert "screen 0/6" in text
     assert "confirm 0/4" in text
     assert "test 4/4: 4 complete" in text
-    assert "screen/1: crashed (KeyError: 'obs'); it goes on from its last checkpoint" in text
+    assert "screen/1: crashed (KeyError: 'obs'); it is tried again, from its last checkpoint if it has one" in text
     assert "screen/1 crashed: KeyError: 'obs'" in text
     assert "screen/3 diverged: the loss is nan" in text
     assert "failed 2 (1 crashed and 1 diverged)" in text

@@ -118,4 +118,4 @@ def test_a_stop_that_nobody_asked_for_is_a_crash(tmp_path: Path) -> None:
     executor = FakeExecutor(behave=ends_so(Outcome.STOPPED))
     run = run_study(tmp_path, executor, listener=Listening(), retries=1).stage("screen")[2]
     assert (run.outcome, run.reason, starts(executor)) == (Outcome.CRASHED, "so it is", 2)
-    assert paused == ["crashed (so it is); it goes on from its last checkpoint"]
+    assert paused == ["crashed (so it is); it is tried again, from its last checkpoint if it has one"]

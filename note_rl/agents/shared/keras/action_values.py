@@ -209,7 +209,7 @@ class Quantiles(ActionValues):
         return r[:, None] + discount[:, None] * next_taken
 
     def losses(self, taken: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """See `ActionValues`: the quantile Huber loss (eq. 10), and mean absolute TD errors.
+        """See `ActionValues`: the quantile Huber loss (eq. 10), and the errors of the means.
 
         With u = target_j - quantile_i, the loss is the sum over i of the mean over j of |tau_i - (u < 0)| Huber(u).
         """
@@ -219,7 +219,8 @@ class Quantiles(ActionValues):
         clipped = tf.clip_by_value(u, -1.0, 1.0)  # the slope of Huber(u), which is clipped * (u - clipped / 2)
         slope = tf.where(u < 0.0, 1.0 - tau, tau) * clipped
         loss = tf.reduce_sum(tf.reduce_mean(slope * (u - 0.5 * clipped), axis=2), axis=1)
-        error, mean_slope = tf.reduce_mean(tf.abs(u), axis=(1, 2)), tf.reduce_mean(slope, axis=2)
+        mean_slope = tf.reduce_mean(slope, axis=2)
+        error = tf.abs(tf.reduce_mean(target, axis=1) - tf.reduce_mean(found, axis=1))
         # Its gradient is written down, as backpropagation would pass over [B, N, N] numbers a dozen times more.
         return loss - tf.reduce_sum(mean_slope * (taken - found), axis=1), error
 

@@ -202,7 +202,7 @@ class Quantiles(ActionValues):
         return r[:, None] + discount[:, None] * next_taken
 
     def losses(self, taken: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """See `ActionValues`: the quantile Huber loss (eq. 10), and mean absolute TD errors.
+        """See `ActionValues`: the quantile Huber loss (eq. 10), and the errors of the means.
 
         With u = target_j - quantile_i, the loss is the sum over i of the mean over j of |tau_i - (u < 0)| Huber(u).
         """
@@ -212,7 +212,7 @@ class Quantiles(ActionValues):
             clipped = u.clamp(-1.0, 1.0)  # the slope of Huber(u), which is clipped * (u - clipped / 2)
             slope = torch.where(u < 0.0, 1.0 - tau, tau) * clipped
             loss = (slope * (u - 0.5 * clipped)).mean(2).sum(1)
-            error, mean_slope = u.abs().mean((1, 2)), slope.mean(2)
+            error, mean_slope = (target.mean(1) - taken.mean(1)).abs(), slope.mean(2)
         # Its gradient is written down, as autograd would pass over [B, N, N] numbers a dozen times more.
         return loss - (mean_slope * (taken - taken.detach())).sum(1), error
 

@@ -75,11 +75,13 @@ def test_share_of_what_is_to_be_learned_at_the_bounds_is_reported(framework):
     [
         # targets 1 and 3; of quantile 0 (tau 1/4): 1/4 (0.5 + 2.5) / 2; of 2 (tau 3/4): (1/4 0.5 + 3/4 0.5) / 2
         # slopes of the losses: 1/4 (1 + 1) / 2; (-1/4 + 3/4) / 2
-        pytest.param([0.0, 2.0], [0.0, 4.0], 0.375 + 0.25, 1.5, [-0.25, -0.25], id="errors of 1 and more"),
+        pytest.param([0.0, 2.0], [0.0, 4.0], 0.375 + 0.25, 1.0, [-0.25, -0.25], id="errors of 1 and more"),
+        # quantiles that are the targets: their differences of 2 are no error
+        pytest.param([1.0, 3.0], [0.0, 4.0], (0.25 * 1.5 + 0.25 * 1.5) / 2, 0.0, [-0.125, 0.125], id="learned"),
         # targets 0.5 and 4; both quantiles 1, errors -0.5 and 3: Huber losses 0.125 and 2.5, their slopes -0.5 and 1
         pytest.param(
             *([1.0, 1.0], [-1.0, 6.0]),
-            *((0.75 * 0.125 + 0.25 * 2.5) / 2 + (0.25 * 0.125 + 0.75 * 2.5) / 2, 1.75),
+            *((0.75 * 0.125 + 0.25 * 2.5) / 2 + (0.25 * 0.125 + 0.75 * 2.5) / 2, 1.25),
             [(0.75 * 0.5 - 0.25) / 2, (0.25 * 0.5 - 0.75) / 2],
             id="a small one",
         ),
