@@ -103,7 +103,7 @@ def tune(
     from tuner.errors import UserError
     from tuner.support.console import PlainConsole
 
-    if callable(overrides):
+    if callable(overrides) or not isinstance(overrides, Sequence):
         from tuner.commands.python_calls import as_typed
 
         overrides = as_typed(overrides, space, settings, also)

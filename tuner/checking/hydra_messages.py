@@ -140,17 +140,22 @@ def _explain_choice(loader: ConfigLoader, culprit: Override, error: MissingConfi
     return UserError(f"there is no {group or culprit.key_or_group}={choice}{hint}{listed}")
 
 
+_OF_OTHERS = ("env.kwargs", "agent.policy_kwargs")
+"""Groups of arguments of an environment, or of a policy of another library: their names are not ours."""
+
+
 def _explain_key(loader: ConfigLoader, key: str, value: str, before: DictConfig) -> UserError:
     """An override of something that does not exist."""
     parent, _, name = key.rpartition(".")
     target = _node_at(before, f"{parent}._target_") if parent else None
+    group = next((one for one in _OF_OTHERS if key.startswith(f"{one}.") and _node_at(before, one) is not None), None)
+    if group is not None:
+        return UserError(f"{group} has no {key.removeprefix(f'{group}.')} yet: to add one, type +{key}={value}")
     here = called_here(key, paths_of(before))
     if here and not (isinstance(target, str) and _takes(target, name, is_near=True)):
         return UserError(f"unknown key {key}: here it is {here}")
     if key == "checkpoint" and _node_at(before, "weights") is not None:
         return UserError(f"unknown key {key}: here it is weights=last or weights=best")
-    if parent == "env.kwargs":
-        return UserError(f"{parent} has no {name} yet: to add one, type +{key}={value}")
     if parent in BUILT_MAPPINGS and "." not in parent:
         entry = value if value.startswith("{") else "{_target_: package.module.Name}"
         return UserError(f"{parent} has no {name} yet: to add one, type '+{key}={entry}'")

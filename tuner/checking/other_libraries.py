@@ -63,6 +63,12 @@ def chosen_here(group: str, name: str) -> str:
     return _POLICIES.get(name, "") if group == "policy" else ""
 
 
+def falls_from(value: str) -> str:
+    """The number that a schedule of rl-zoo3 begins with, `0.001` of `lin_0.001`; empty: it is no such schedule."""
+    found = _SCHEDULED.fullmatch(value)
+    return "" if found is None else found["initial"]
+
+
 def scheduled_here(path: str, value: str) -> str:
     """Overrides for a number that decreases linearly to 0; empty if the value is not such a schedule.
 
@@ -70,10 +76,9 @@ def scheduled_here(path: str, value: str) -> str:
         path: Of the setting.
         value: As rl-zoo3 writes it: `lin_0.001`.
     """
-    found = _SCHEDULED.fullmatch(value)
-    if found is None:
+    initial = falls_from(value)
+    if not initial:
         return ""
-    initial = found["initial"]
     if path == "optimizer.learning_rate":
         return f"{path}={initial} schedule=linear_lr"
     name = path.rpartition(".")[2]

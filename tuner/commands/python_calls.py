@@ -33,12 +33,13 @@ _OF_ENVIRONMENTS: Final = ("env", "num_envs")
 _OF_BOTH: Final = "seed"
 """The study's, which gives each run of the function another one."""
 
+_OF_PYTORCH: Final = "torch.nn."
 _NO_DEFAULT = inspect.Parameter.empty
 _PAIR: Final = 2
 
 
 def as_typed(
-    trainer: Callable[..., Any], space: Mapping[str, Any] | None, settings: Mapping[str, Any], also: Sequence[str]
+    trainer: object, space: Mapping[str, Any] | None, settings: Mapping[str, Any], also: Sequence[str]
 ) -> list[str]:
     """Overrides for a function, or a class of another library, and its search space.
 
@@ -55,6 +56,13 @@ def as_typed(
     if isinstance(also, str):
         raise UserError(f"also={also!r} must be a list of what is typed, such as also=['executor=inline']")
     chosen = next((found for part in parts(InChecking) if (found := part.trainer(trainer))), None)
+    if not callable(trainer):
+        raise UserError(
+            f"tuner.tune takes a function, a class, or a list of what is typed, such as ['agent=ppo'], not "
+            f"{one_line(repr(trainer), MAX_NAME)} ({type(trainer).__name__})"
+        )
+    if chosen is not None:
+        settings = {name: _by_paths(value) for name, value in settings.items()}
     settings = {name: _plain(f"{name}=", value) for name, value in settings.items()}
     of_study = {name for name in settings if name in _ELSEWHERE}
     added = ""
@@ -76,6 +84,17 @@ def as_typed(
         *searched,
         *also,
     ]
+
+
+def _by_paths(value: Any) -> Any:
+    """A value for a class of another library, with what is typed in the place of each class in it."""
+    if isinstance(value, Mapping):
+        return {key: _by_paths(one) for key, one in value.items()}
+    if not isinstance(value, type):
+        return value
+    if value.__module__.startswith(_OF_PYTORCH):  # which are chosen by name, also on the command line
+        return value.__name__
+    return {"_target_": "hydra.utils.get_class", "path": _path_of(value)}
 
 
 def _plain(place: str, value: Any) -> Any:
@@ -131,7 +150,13 @@ class _Function:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._name = getattr(function, "__name__", "it")
-        found = inspect.signature(function).parameters
+        try:
+            found = inspect.signature(function).parameters
+        except ValueError as error:  # of a function in C
+            raise UserError(
+                f"{self._name} has no signature, from which its arguments are read: write a function of a module that "
+                "calls it, and give that"
+            ) from error
         self._is_open = any(one.kind is one.VAR_KEYWORD for one in found.values())
         single = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
         self._takes = {name: one for name, one in found.items() if one.kind in single}

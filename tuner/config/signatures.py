@@ -98,6 +98,30 @@ def _constants_in(module: Module, node: ast.stmt) -> Mapping[str, object]:
     return constants
 
 
+def class_named_in(target: str, attribute: str, key: str) -> str | None:
+    """The full path of the class that a dictionary of classes, an attribute of a class, has at a key.
+
+    Args:
+        target: The class with the dictionary.
+        attribute: The dictionary.
+        key: Of the dictionary.
+
+    Returns:
+        None: the source does not show it.
+    """
+    located = locate(target)
+    for module, node in () if located is None else base_classes(*located):
+        value = _class_attributes(node).get(attribute)
+        if isinstance(value, ast.Dict):
+            found = [
+                named
+                for one, named in zip(value.keys, value.values, strict=True)
+                if ast.unparse(one or named) == repr(key)
+            ]
+            return _path_of(module, found[0]) if found else None
+    return None
+
+
 def class_methods(target: str) -> set[str]:
     """The names under which a class and its base classes define methods; without those that a class takes back."""
     located = locate(target)
@@ -175,6 +199,8 @@ def _signature_in(module: Module, path: tuple[str, ...], target: str) -> Signatu
         raise UserError(f"{target}: {module.name} has no {path[0]!r}{did_you_mean(path[0], public)}")
     if isinstance(node, ast.ImportFrom):
         return _follow(module, node, path, target)
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id != path[0]:
+        return _signature_in(module, (node.value.id, *path[1:]), target) if node.value.id in names else None
     if isinstance(node, ast.ClassDef) and len(path) == 1:
         return _of_class(module, node, target)
     if isinstance(node, ast.FunctionDef) and len(path) == 1:

@@ -349,9 +349,13 @@ def build_function(node: Mapping[str, Any]) -> Callable[..., object]:
 
     Raises:
         UserError: There is no such thing, or it cannot be called.
+        note_rl.errors.EnvironmentMismatchError: It makes an environment, and there is none of that name.
     """
     function = find_function(node)
-    made: Callable[..., object] = _build("agent", node) if isinstance(function.func, type) else function
+    try:
+        made: Callable[..., object] = _build("agent", node) if isinstance(function.func, type) else function
+    except EnvironmentMismatchError as error:  # what is wrong is the environment, which is typed as env=
+        raise EnvironmentMismatchError(str(error).removeprefix("agent: ")) from error
     if not callable(made):
         raise UserError(f"agent._target_={node['_target_']}: its objects cannot be called; name a function")
     return made

@@ -103,9 +103,14 @@ def random_return(config: Mapping[str, Any], check: Callable[[], object] = lambd
 
 
 def run_probe(context: TrialContext) -> None:
-    """Checks the function's arguments, and reports the mean return of a random policy."""
+    """Checks the function's arguments, and reports the mean return of a random policy.
+
+    An object in the place of the function that has `try_out` makes what it trains.
+    """
     config = {**context.spec.config, "seed": context.spec.seed}
-    build_function(config["agent"])
+    try_out = getattr(build_function(config["agent"]), "try_out", None)
+    if try_out is not None:
+        try_out(config["seed"])
     context.built(config)
     score = random_return(config, partial(context.alive, 0.0))
     assert score is not None, "asked for only where there is a random policy"

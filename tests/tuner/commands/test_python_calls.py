@@ -111,6 +111,8 @@ def test_numbers_of_numpy_and_paths_are_numbers_and_texts() -> None:
         (a_function, SPACE, {"units": Thing()}, r"units=<a thing>: a Thing cannot be handed to a trial"),
         (a_function, {"rate": [1, Thing()]}, {}, r"space={'rate': <a thing>: a Thing cannot be handed to a trial"),
         (a_function, SPACE, {"env": Thing()}, "env= takes the id of an environment as a text"),
+        (max, SPACE, {}, "max has no signature, .* write a function of a module that calls it"),
+        (3, SPACE, {}, r"takes a function, a class, or a list .* such as \['agent=ppo'\], not 3 \(int\)"),
         (lambda seed: 0.0, SPACE, {"rate": 0.1}, "has no name by which another process finds it"),
     ],
 )

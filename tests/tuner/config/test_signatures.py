@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.config.signatures import Argument, class_constants, class_methods, signature_of
+from tuner.config.signatures import Argument, class_constants, class_methods, class_named_in, signature_of
 from tuner.errors import UserError
 
 
@@ -87,3 +87,24 @@ def test_signatures_of_installed_packages(target: str) -> None:
     signature = signature_of(target)
     assert signature is not None
     assert {"gymnasium": "stack_size", "optuna": "multivariate"}[target.partition(".")[0]] in signature.parameters
+
+
+def test_another_name_of_a_class_has_its_signature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "policies_of_a_test.py").write_text(
+        "class Policy:\n    def __init__(self, size: int): ...\n\nShort = Policy\nItself = Itself\n"
+    )
+    (tmp_path / "algorithm_of_a_test.py").write_text(
+        "from policies_of_a_test import Short\n"
+        "class Base:\n    known: dict = {'short': Short}\n"
+        "class Algorithm(Base): ...\n"
+    )
+    algorithm = "algorithm_of_a_test.Algorithm"
+    named = class_named_in(algorithm, "known", "short")
+    assert named == "algorithm_of_a_test.Short"
+    found = signature_of(named)
+    assert found is not None
+    assert found.parameters == {"size": Argument("int", True)}
+    assert signature_of("policies_of_a_test.Itself") is None
+    assert class_named_in(algorithm, "known", "long") is None
+    assert class_named_in(algorithm, "unknown", "short") is None

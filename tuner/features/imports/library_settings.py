@@ -36,8 +36,6 @@ def library_settings(entry: ZooEntry) -> Written:
             continue
         if name not in entry.beneath:
             written.remark(name, value)
-        elif name == "train_freq" and isinstance(value, list):
-            written.remark(name, value, "here as many updates, after each step")
         elif isinstance(value, Falling):
             falling.append(name)
             written.values[f"agent.{name}"] = value.start

@@ -3,12 +3,18 @@
 from collections.abc import Sequence
 from typing import Final
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+
 from tuner.checking.features import InChecking
+from tuner.config.overrides import to_hydra
 from tuner.errors import UserError
 from tuner.features.sb3.sb3_algorithms import LIBRARIES, algorithm_in, file_of, spelled
+from tuner.features.sb3.sb3_policies import ARGUMENTS, SHORT
 
 _AGENT: Final = "agent="
 _SHORT: Final = "agent=sb3"
+_SBX: Final = "agent=sbx/"
 _ALGORITHM: Final = "agent.algorithm="
 _LIBRARY: Final = "agent.library="
 _COMPARED: Final = "settings="
@@ -23,6 +29,8 @@ def _file_of_algorithm(overrides: Sequence[str]) -> Sequence[str]:
         UserError: There is no such algorithm, or two are named.
     """
     words = _of_the_last_agent(overrides)
+    if any(word.startswith(_SHORT) or word.startswith(_SBX) for word in words):
+        words = [one for word in words for one in _arguments_of_a_policy(word)]
     chosen = next((word for word in reversed(words) if word.startswith(_AGENT)), "")
     named, libraries = _typed(words, _ALGORITHM), _typed(words, _LIBRARY)
     of_file = algorithm_in(chosen.removeprefix(_AGENT))
@@ -42,6 +50,26 @@ def _file_of_algorithm(overrides: Sequence[str]) -> Sequence[str]:
     rest = [word for word in rest if not word.startswith(_ALGORITHM)]
     at = rest.index(chosen)
     return [*rest[:at], *files, *rest[at + 1 :]]
+
+
+def _arguments_of_a_policy(word: str) -> list[str]:
+    """An override of arguments of the policy as several that the file of an algorithm takes.
+
+    Its group of them is empty, and Hydra adds to it by `++` only. Two of them are settings of the agent.
+    """
+    key, _, value = word.partition("=")
+    path, is_group = key.lstrip("+"), value.startswith("{")
+    if path == ARGUMENTS and is_group:
+        try:
+            given = OverridesParser.create().parse_override(word).value()
+        except HydraException:  # it is refused where all overrides are read
+            return [word]
+        return [_argument(name, to_hydra(one)) for name, one in given.items()] if isinstance(given, dict) else [word]
+    return [_argument(path.removeprefix(f"{ARGUMENTS}."), value)] if path.startswith(f"{ARGUMENTS}.") else [word]
+
+
+def _argument(name: str, value: str) -> str:
+    return f"agent.{name}={value}" if name in SHORT else f"++{ARGUMENTS}.{name}={value}"
 
 
 def _typed(words: Sequence[str], key: str) -> list[str]:
@@ -65,12 +93,35 @@ def _is_of(file: str, name: str) -> bool:
 
 
 def _typed_of_class(trainer: object) -> Sequence[str]:
-    """Overrides for a class of these libraries; empty: it is none."""
-    package = str(getattr(trainer, "__module__", "")).partition(".")[0]
-    library = {"stable_baselines3": "sb3", "sb3_contrib": "sb3", "sbx": "sbx"}.get(package)
-    if library is None or not isinstance(trainer, type) or trainer.__name__ not in LIBRARIES[library]:
+    """Overrides for a class of these libraries; empty: it is none.
+
+    Raises:
+        UserError: It is a class that is derived from one, or a model.
+    """
+    kind = trainer if isinstance(trainer, type) else type(trainer)
+    bases = [(one, library) for one in kind.__mro__ if (library := _library_of(one)) is not None]
+    if not bases:
         return []
-    return [f"agent={file_of(trainer.__name__, library)}"]
+    (base, library), name = bases[0], kind.__name__
+    if kind is not base:
+        raise UserError(
+            f"{name} is a class of your own, derived from {base.__name__}, and only the library's own classes have "
+            f"settings here: write a function of a module that makes {name}, calls learn() and returns the score, and "
+            "give that, as tuner.tune(train, space={'learning_rate': (1e-5, 1e-2)}) (tuner guide your-trainer)"
+        )
+    if trainer is not base:
+        raise UserError(
+            f"this {name} is a model already, and each trial makes its own: give the class and its settings, "
+            f"as tuner.tune({name}, env='CartPole-v1', n_epochs=5)"
+        )
+    return [f"agent={file_of(name, library)}"]
+
+
+def _library_of(kind: type) -> str | None:
+    """The library that an algorithm is of; None: the class is none."""
+    package = kind.__module__.partition(".")[0]
+    library = {"stable_baselines3": "sb3", "sb3_contrib": "sb3", "sbx": "sbx"}.get(package)
+    return library if library is not None and kind.__name__ in LIBRARIES[library] else None
 
 
 PART = InChecking(named=_file_of_algorithm, trainer=_typed_of_class)

@@ -1,6 +1,5 @@
 """The algorithms, and what each takes, read from the source of its class: nothing of these libraries is imported."""
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Any, Final
 
 from tuner.config.signatures import Argument, signature_of
 from tuner.errors import UserError
+from tuner.features.sb3.sb3_values import check_value
 from tuner.support.names import did_you_mean
 
 SB3: Final = ("PPO", "A2C", "DQN", "DDPG", "SAC", "TD3")
@@ -84,12 +84,12 @@ class Algorithm:
         return "n_steps" in self.parameters and "buffer_size" not in self.parameters
 
     def checked(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings as the class takes them: 1e3 is a whole number where it needs one, 0 is no whole one elsewhere.
+        """The settings as the class takes them; see `check_value`.
 
         Raises:
-            UserError: It does not take one of them; names the nearest settings, or the kind.
+            UserError: It does not take one of them; names the nearest settings, the kind, or the range.
         """
-        for name, value in settings.items():
+        for name in settings:
             if name in self.unused:
                 raise UserError(
                     f"agent.{name} has no effect: {self.name} of {self.package} does not use it; leave it out"
@@ -97,16 +97,10 @@ class Algorithm:
             if name not in self.parameters:
                 near = did_you_mean(name, self.parameters)
                 raise UserError(f"agent.{name}: {self.name} of {self.package} has no such setting{near}")
-            kind = self.parameters[name].annotation
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if (kind == "int" and not (is_number and float(value).is_integer())) or (kind == "float" and not is_number):
-                wanted = "a whole number" if kind == "int" else "a number"
-                raise UserError(f"agent.{name}={value} must be {wanted}")
-            if is_number and not math.isfinite(value):
-                raise UserError(f"agent.{name}={value} must be a finite number")
-            if kind == "bool" and not isinstance(value, bool):
-                raise UserError(f"agent.{name}={value} must be true or false")
-        return {name: _as_annotated(value, self.parameters[name].annotation or "") for name, value in settings.items()}
+        return {
+            name: check_value(f"agent.{name}", value, self.parameters[name].annotation, self.schedules)
+            for name, value in settings.items()
+        }
 
     def check_policy(self, name: str, typed: str) -> None:
         """Refuses a policy that the class does not have.
@@ -138,16 +132,6 @@ class Algorithm:
                 f"agent.algorithm={self.name} takes no {kind} actions, which {environment} has: "
                 f"{others if kind in _SPACES else 'take '}another environment"
             )
-
-
-def _as_annotated(value: Any, kind: str) -> Any:
-    """A number as whole or not as an annotation says; what is none, or may be both, stays."""
-    names = set(re.findall(r"\w+", kind))
-    if isinstance(value, bool) or not isinstance(value, int | float) or {"int", "float"} <= names:
-        return value
-    if "float" in names:
-        return float(value)
-    return int(value) if "int" in names and float(value).is_integer() else value
 
 
 def spelled(name: str, library: str = "sb3") -> str:

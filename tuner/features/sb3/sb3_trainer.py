@@ -8,11 +8,12 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from note_rl.environments import EnvFactory, for_evaluation
-from note_rl.errors import DivergedError
+from note_rl.errors import DivergedError, EnvironmentMismatchError
 from tuner.errors import UserError
-from tuner.features.sb3.sb3_algorithms import ACTIVATIONS, find
+from tuner.features.sb3.sb3_algorithms import find
 from tuner.features.sb3.sb3_grid import BudgetSpentError, StudyGrid
 from tuner.features.sb3.sb3_internals import count_progress_to, import_quickly
+from tuner.features.sb3.sb3_policies import ACTIVATION, SIZES, check_arguments, policy_arguments
 from tuner.features.sb3.sb3_state import has_diverged, put_back, put_rollout_back, set_random_numbers
 from tuner.runs.environment_probe import in_short
 from tuner.runs.function_state import resume
@@ -94,10 +95,7 @@ class Sb3:
         self.environment = EnvFactory(str(env["id"]), kwargs, inner, most, outer)
         self._total_steps, self._num_points, self._num_episodes = total_steps, num_points, num_episodes
         self._policy, self._linear, self._device = policy, list(linear or []), device
-        self._policy_kwargs = dict(policy_kwargs or {})
-        if net_arch is not None:
-            self._policy_kwargs["net_arch"] = net_arch
-        self._activation = activation_fn
+        self._arguments = policy_arguments(policy_kwargs or {}, {SIZES: net_arch, ACTIVATION: activation_fn})
         self._normalize = {"norm_obs": normalize_obs, "norm_reward": normalize_reward}
         self._noise, self._noise_std = action_noise, action_noise_std
         if imports != "torch":
@@ -108,6 +106,12 @@ class Sb3:
     @property
     def _num_envs(self) -> int:
         return int(self._env.get("num_envs", 1))
+
+    @property
+    def _interval(self) -> tuple[int, str]:
+        """Steps or episodes between updates."""
+        interval = self._settings.get("train_freq", 1)
+        return interval if isinstance(interval, tuple) else (interval, "step")
 
     def _check(self) -> None:
         kind = self._kind
@@ -120,14 +124,16 @@ class Sb3:
                 "agent=sb3 takes a number of environments; auto, which measures what is fastest, is for agents of this "
                 "project only: type env.num_envs=4 or so"
             )
-        if self._activation is not None and self._activation not in ACTIVATIONS:
-            near = did_you_mean(self._activation, ACTIVATIONS)
-            raise UserError(f"agent.activation_fn={self._activation}: there is no such activation function{near}")
         self._check_schedules()
         if self._noise is not None and self._noise not in NOISES:
             raise UserError(f"agent.action_noise={self._noise} must be {' or '.join(NOISES)}, or null")
         if self._noise is not None and not kind.takes_noise:
             raise UserError(f"agent.action_noise={self._noise}: {kind.name} explores in its own way and takes none")
+        if self._num_envs > 1 and "episode" in self._interval:
+            raise UserError(
+                f"agent.train_freq=[{self._interval[0]},episode] is for one environment: type env.num_envs=1, or "
+                "agent.train_freq in steps"
+            )
         self._check_budget()
         self._check_world()
 
@@ -147,7 +153,9 @@ class Sb3:
         kind, world = self._kind, _world_of(self.environment)
         kind.check_actions(world.actions, str(self._env["id"]))
         typed = f"agent.policy={self._policy}" if self._policy else f"agent.algorithm={kind.name} in {self._env['id']}"
-        kind.check_policy(self._policy_in(world), typed)
+        policy = self._policy_in(world)
+        kind.check_policy(policy, typed)
+        self._policy_kwargs = check_arguments(kind, policy, self._arguments)
         if self._hindsight is not None:
             self._check_hindsight(world)
 
@@ -227,6 +235,14 @@ class Sb3:
         finally:
             model.get_env().close()
 
+    def try_out(self, seed: int) -> None:
+        """Makes the model as a run does, and nothing else.
+
+        Raises:
+            UserError: The class refuses its settings.
+        """
+        self._model(self._imported(), seed).get_env().close()
+
     def restored(self, seed: int, state: JsonDict) -> Any:
         """The model of a run with what was saved of it; its environment begins anew.
 
@@ -279,21 +295,20 @@ class Sb3:
         if self._noise is not None:
             settings["action_noise"] = self._action_noise(env)
         kwargs = dict(self._policy_kwargs)
-        if self._activation is not None:
-            kwargs["activation_fn"] = self._activation_function(self._activation)
+        if isinstance(kwargs.get(ACTIVATION), str):
+            kwargs[ACTIVATION] = self._activation_function(kwargs[ACTIVATION])
         if self._hindsight is not None:
             settings["replay_buffer_class"] = import_quickly("stable_baselines3").HerReplayBuffer
             goals = {"goal_selection_strategy": self._hindsight, "n_sampled_goal": self._num_goals}
             settings["replay_buffer_kwargs"] = goals
-        return getattr(library, self._kind.name)(
-            self._policy_in(_world_of(self.environment)),
-            env,
-            seed=seed % 2**31,
-            policy_kwargs=kwargs or None,
-            device=self._device,
-            verbose=0,
-            **settings,
-        )
+        policy = self._policy_in(_world_of(self.environment))
+        settings.update(seed=seed % 2**31, policy_kwargs=kwargs or None, device=self._device, verbose=0)
+        try:
+            return getattr(library, self._kind.name)(policy, env, **settings)
+        except (AssertionError, TypeError, ValueError) as error:
+            raise UserError(
+                f"{self._kind.name} of {self._kind.package} refuses its settings: {in_short(error)}"
+            ) from error
 
     def _action_noise(self, env: Any) -> Any:
         noises = import_quickly("stable_baselines3.common.noise")
@@ -338,8 +353,11 @@ def _world_of(make: EnvFactory) -> _World:
     if key not in _WORLDS:
         try:
             env = make()
+        except EnvironmentMismatchError:
+            raise
         except Exception as error:  # of the environment's own code
-            raise UserError(f"env.id={make.id} cannot be made: {in_short(error)}") from error
+            said = f"the environment of env.id={make.id} cannot be made: {in_short(error)}"
+            raise EnvironmentMismatchError(said) from error
         try:
             space = env.observation_space
             parts = getattr(space, "spaces", None)

@@ -91,8 +91,8 @@ def check_command(line: ScriptLine, resume: ScriptLine | None, parameters: Mappi
     for name in line.placeholders:
         if name not in allowed:
             raise UserError(
-                f"agent.command: {{{name}}} has no value{did_you_mean(name, allowed)}. Give it one by "
-                f"+agent.{name}=..., and search it by '+space.agent.{name}={{low: ..., high: ...}}'"
+                f"agent.command: {{{name}}} has no value{did_you_mean(name, allowed)}\nTo give it one, type "
+                f"+agent.{name}=..., and to search it '+space.agent.{name}={{low: ..., high: ...}}'"
             )
     behind = () if resume is None else resume.placeholders
     for name in behind:

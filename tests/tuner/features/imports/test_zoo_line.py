@@ -311,7 +311,7 @@ def test_a_line_for_what_is_not_installed_is_printed_with_the_reason(tuner: Comm
     answer = tuner("import", "zoo", "ppo/Unknown-v7", "agent=sb3")
     assert answer.status == 0, answer
     assert answer.output.startswith("tuner train agent=sb3_ppo env.id=Unknown-v7")
-    assert "# it cannot be run as it is: agent.env.id=Unknown-v7 cannot be made" in answer.output
+    assert "# it cannot be run as it is: there is no environment 'Unknown-v7'" in answer.output
 
 
 def test_a_file_of_the_user_is_read(tuner: CommandLine) -> None:

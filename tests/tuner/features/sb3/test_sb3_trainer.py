@@ -14,7 +14,7 @@ import torch
 import yaml
 from gymnasium.wrappers import TimeAwareObservation, TransformReward
 
-from note_rl.errors import DivergedError
+from note_rl.errors import DivergedError, EnvironmentMismatchError
 from note_rl.training.checkpoint import read_checkpoint
 from tests.tuner.command_line import CommandLine
 from tests.tuner.runs.reporters import Reporter
@@ -210,10 +210,17 @@ def test_points_of_several_environments_are_at_the_first_step_behind_them(
         ("PPO", {"n_steps": 16.5}, "agent.n_steps=16.5 must be a whole number"),
         ("PPO", {"device": "cdua"}, "agent.device=cdua must be cpu, cuda, cuda:1 or auto"),
         ("PPO", {"num_hindsight_goals": 0}, "agent.num_hindsight_goals=0 must be 1 or more"),
+        ("PPO", {"env": {"id": "CartPol-v1"}}, "^there is no environment 'CartPol-v1'.* mean: `CartPole`"),
+        (
+            "TD3",
+            {"train_freq": [1, "episode"], "env": {"id": "Pendulum-v1", "num_envs": 2}},
+            r"agent.train_freq=\[1,episode\] is for one environment: type env.num_envs=1",
+        ),
+        ("PPO", {"net_arch": [8], "policy_kwargs": {"net_arch": [8]}}, "are the same: leave one of them out"),
     ],
 )
 def test_what_cannot_be_is_refused(name: str, more: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
+    with pytest.raises((UserError, EnvironmentMismatchError), match=message):
         Sb3(**settings(name, **more))
 
 
@@ -249,6 +256,36 @@ def test_whole_numbers_and_others_are_what_the_class_needs() -> None:
         "target_entropy": "auto",
         "train_freq": 1,
     }
+
+
+@pytest.mark.parametrize("typed", [{"activation_fn": "ELU"}, {"activation_fn": torch.nn.ELU}])
+def test_arguments_of_the_policy_reach_the_model(typed: dict[str, Any]) -> None:
+    arguments = {"optimizer_class": torch.optim.AdamW, "optimizer_kwargs": {"weight_decay": 0.5}, **typed}
+    model = made("PPO", net_arch=None, policy_kwargs={"net_arch": {"pi": [6.0], "vf": [5]}, **arguments})
+    assert model.policy.net_arch == {"pi": [6], "vf": [5]}
+    assert model.policy.activation_fn is torch.nn.ELU
+    assert isinstance(model.policy.optimizer, torch.optim.AdamW)
+    assert model.policy.optimizer.defaults["weight_decay"] == 0.5
+
+
+def test_an_update_after_each_episode_is_typed_as_a_list() -> None:
+    model = made("TD3", train_freq=[1, "episode"], gradient_steps=-1)
+    model.learn(24)  # two episodes
+    assert model.train_freq.unit.value == "episode"
+    assert model._n_updates == 24
+
+
+def test_what_a_class_refuses_when_it_is_made_is_said_before_a_study_runs() -> None:
+    agent = {"_target_": "tuner.features.sb3.sb3_trainer.Sb3", **settings("PPO", use_sde=True)}
+    reported: list[float] = []
+    context = SimpleNamespace(
+        spec=SimpleNamespace(config={"agent": agent, "env": agent["env"]}, seed=1),
+        built=lambda config: None,
+        report=lambda step, value: reported.append(value),
+    )
+    with pytest.raises(UserError, match=r"PPO of stable_baselines3 refuses its settings: .*gSDE.* continuous actions"):
+        run_probe(context)  # type: ignore[arg-type] - only these are needed
+    assert not reported
 
 
 def test_an_algorithm_that_is_not_installed_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -645,3 +682,48 @@ def test_a_class_is_what_would_be_typed() -> None:
     ppo = getattr(import_quickly("stable_baselines3"), "PPO")  # noqa: B009 - mypy needs no types of it
     of_class = as_typed(ppo, None, {"env": "CartPole-v1", "gamma": np.float64(0.9), "total_steps": 5000}, [])
     assert of_class == ["agent=sb3_ppo", "env.id=CartPole-v1", "training.total_steps=5000", "agent.gamma=0.9"]
+    arguments = {"net_arch": [32], "activation_fn": torch.nn.ReLU, "optimizer_class": torch.optim.AdamW}
+    assert as_typed(ppo, None, {"policy_kwargs": arguments}, [])[1:] == [
+        "agent.policy_kwargs={net_arch:[32],activation_fn:ReLU,"
+        "optimizer_class:{_target_:hydra.utils.get_class,path:torch.optim.adamw.AdamW}}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "arguments"),
+    [
+        (["agent.policy_kwargs={net_arch:[32],activation_fn:ReLU,ortho_init:false}"], {"ortho_init": False}),
+        (["agent.policy_kwargs.net_arch=[32]", "+agent.policy_kwargs.activation_fn=ReLU"], {}),
+        (
+            ["agent.net_arch=[32]", "agent.activation_fn=ReLU", "agent.policy_kwargs.optimizer_kwargs={eps:1e-6}"],
+            {"optimizer_kwargs": {"eps": 1e-6}},
+        ),
+    ],
+)
+def test_arguments_of_the_policy_are_typed_in_any_form(typed: list[str], arguments: dict[str, Any]) -> None:
+    agent = resolve(check_command("train", COMMANDS["train"].meant(["agent=sb3_ppo", *typed])).config)["agent"]
+    assert (agent["net_arch"], agent["activation_fn"], agent["policy_kwargs"]) == ([32], "ReLU", arguments)
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (
+            ["agent=sb3_ppo", "agent.policy_kwargs={net_archh:[32]}"],
+            r"agent.policy_kwargs.net_archh: .* mean net_arch\?",
+        ),
+        (["agent=ppo", "agent.policy_kwargs.net_arch=[32]"], "here it is network.hidden_sizes"),
+        (["agent=sb3_ppo", "env.id=CartPol-v1"], "^there is no environment 'CartPol-v1'"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_the_words_that_were_typed(typed: list[str], message: str) -> None:
+    with pytest.raises((UserError, EnvironmentMismatchError), match=message):
+        check_command("train", COMMANDS["train"].meant(typed))
+
+
+def test_what_is_no_class_of_the_library_is_refused() -> None:
+    ppo = getattr(import_quickly("stable_baselines3"), "PPO")  # noqa: B009 - mypy needs no types of it
+    with pytest.raises(UserError, match=r"Mine is a class of your own, derived from PPO, .* write a function"):
+        as_typed(type("Mine", (ppo,), {}), None, {"env": "CartPole-v1"}, [])
+    with pytest.raises(UserError, match=r"this PPO is a model already.* tuner.tune\(PPO, env='CartPole-v1'"):
+        as_typed(made("PPO"), None, {"env": "CartPole-v1"}, [])

@@ -47,7 +47,12 @@ def test_what_is_no_command_line_is_refused(text: str, message: str) -> None:
         ("", None, {}, "agent.command is empty"),
         ("nosuchprogram {lr}", None, {"lr": 1}, "there is no program nosuchprogram here"),
         ("python nothere.py", None, {}, "there is no file nothere.py here"),
-        ("true {lr}", None, {}, r"\{lr\} has no value.*Give it one by \+agent.lr=..., and search it"),
+        (
+            "true {lr}",
+            None,
+            {},
+            r"\{lr\} has no value; there is .*\nTo give it one, type \+agent.lr=\.\.\., and to search it '\+space",
+        ),
         ("true {lr}", None, {"lr_": 1}, r"\{lr\} has no value; did you mean lr_\?"),
         ("true", None, {"gamma": 1}, r"agent.gamma changes nothing: the command has no \{gamma\}"),
         ("true {lrate}", None, {"lrate": 1, "lrat": 2}, r"no \{lrat\}; did you mean lrate\?"),
