@@ -79,7 +79,7 @@ def tune(
 
     Args:
         overrides: As on the command line: `["agent=ppo", "study.num_trials=50"]`. Or a training function of a module,
-            or a class of Stable-Baselines3: `tuner.tune(PPO, env="CartPole-v1", num_trials=20, gamma=0.98)`.
+            or a class of Stable-Baselines3: `tuner.tune(PPO, env="CartPole-v1", num_trials=20, vf_coef=0.4)`.
         also: Further overrides, beside a function or a class.
         space: The search space, by argument: a pair (low, high), a list of choices, or
             `dict(low=1e-5, high=1e-2, log=True)`; of a class, None: its own search space.

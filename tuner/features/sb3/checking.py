@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException
-
 from tuner.checking.features import InChecking
+from tuner.checking.hydra_messages import parse_overrides
 from tuner.config.overrides import to_hydra
 from tuner.errors import UserError
 from tuner.features.sb3.sb3_algorithms import LIBRARIES, algorithm_in, file_of, spelled
@@ -56,14 +54,14 @@ def _arguments_of_a_policy(word: str) -> list[str]:
     """An override of arguments of the policy as several that the file of an algorithm takes.
 
     Its group of them is empty, and Hydra adds to it by `++` only. Two of them are settings of the agent.
+
+    Raises:
+        UserError: It cannot be read.
     """
     key, _, value = word.partition("=")
     path, is_group = key.lstrip("+"), value.startswith("{")
     if path == ARGUMENTS and is_group:
-        try:
-            given = OverridesParser.create().parse_override(word).value()
-        except HydraException:  # it is refused where all overrides are read
-            return [word]
+        given = parse_overrides([word])[0].value()
         return [_argument(name, to_hydra(one)) for name, one in given.items()] if isinstance(given, dict) else [word]
     return [_argument(path.removeprefix(f"{ARGUMENTS}."), value)] if path.startswith(f"{ARGUMENTS}.") else [word]
 
@@ -112,7 +110,7 @@ def _typed_of_class(trainer: object) -> Sequence[str]:
     if trainer is not base:
         raise UserError(
             f"this {name} is a model already, and each trial makes its own: give the class and its settings, "
-            f"as tuner.tune({name}, env='CartPole-v1', n_epochs=5)"
+            f"as tuner.tune({name}, env='CartPole-v1', ...)"
         )
     return [f"agent={file_of(name, library)}"]
 

@@ -1,4 +1,4 @@
-"""What a policy of these libraries takes (`agent.policy_kwargs`), read from the source of its class."""
+"""Arguments of a policy of these libraries (`agent.policy_kwargs`), by the signature in the source of its class."""
 
 from collections.abc import Mapping
 from typing import Any, Final

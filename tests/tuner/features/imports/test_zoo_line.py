@@ -220,6 +220,12 @@ def test_quantiles_are_learned_by_dqn() -> None:
     assert remarks_of("qrdqn/CartPole-v1") == ""
 
 
+def test_an_update_after_each_episode_stays_one_of_the_library() -> None:
+    agent = composed("sac/MountainCarContinuous-v0", "sb3")["agent"]
+    assert (agent["train_freq"], agent["gradient_steps"]) == ([1, "episode"], -1)
+    assert "train_freq" not in remarks_of("sac/MountainCarContinuous-v0", "sb3")
+
+
 def test_settings_of_the_library_are_said_as_they_are() -> None:
     config = composed("ppo/Pendulum-v1", "sb3")
     agent = config["agent"]
