@@ -78,9 +78,9 @@ class ObservationNormaliser:
         self.moments.update(obs.reshape(-1, *shape))
 
     def __call__(self, obs: Array) -> Array:
-        """Observations [..., *obs] in single precision: normalised, or as they are before any were taken in."""
+        """Normalised observations [..., *obs] in single precision; as they are before any were taken in."""
         if self.moments is None:
-            return obs.astype(np.float32, copy=False)
+            return obs  # bytes, too: networks divide them by 255
         mean, std, limit = self.scaling()
         normalised: FloatArray = np.clip((obs - mean) / std, -limit, limit).astype(np.float32)
         return normalised
