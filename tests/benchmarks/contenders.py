@@ -24,7 +24,7 @@ class Case:
     """The task that all contenders train.
 
     Attributes:
-        algorithm: DQN, QRDQN, PPO, TD3, SAC, A2C or TRPO.
+        algorithm: DQN, QRDQN, PPO, TD3, SAC, CrossQ, A2C or TRPO.
         env: Gymnasium id.
         hidden_sizes: Of every network.
         batch_size: Transitions per gradient step; of TRPO, per step of the critic.
@@ -111,10 +111,11 @@ CASES = {
     ),
     "td3": Case("TD3", "Pendulum-v1", (256, 256), 256, (8, 8), warm_steps=2000, timed_steps=10_000),
     "sac": Case("SAC", "Pendulum-v1", (256, 256), 256, (8, 8), warm_steps=2000, timed_steps=10_000),
+    "crossq": Case("CrossQ", "Pendulum-v1", (256, 256), 256, (8, 8), warm_steps=2000, timed_steps=10_000),
 }
 LEARNING_RATE, GAMMA, CAPACITY, MAX_GRAD_NORM = 1e-3, 0.99, 50_000, 10.0
 TRUST_REGION = {"gae_lambda": 0.98, "cg_damping": 1e-3}
-DQNS, IN_CONTRIB = ("DQN", "QRDQN"), {"QRDQN", "TRPO"}
+DQNS, IN_CONTRIB = ("DQN", "QRDQN"), {"CrossQ", "QRDQN", "TRPO"}
 RMSPROP = {"A2C"}  # the others train with Adam
 CLIP = {"DQN": MAX_GRAD_NORM, "PPO": 0.5, "A2C": 0.5}
 
@@ -152,6 +153,8 @@ def _ours(case: Case, contender: str) -> tuple[Callable[[int], object], Callable
         network = import_module(f"note_rl.agents.{package}.recurrent").recurrent_network
         shape = {"units": case.lstm_units, "hidden_sizes": (), "head_sizes": case.hidden_sizes}
         given["network"] = partial(network, **shape)
+    if case.algorithm == "CrossQ":
+        given["critic_hidden_size"] = case.hidden_sizes
     if case.algorithm == "PPO":
         given["gae_lambda"] = 0.8
     if case.algorithm == "QRDQN":
@@ -194,7 +197,7 @@ def _our_experience(case: Case) -> Any:
         learning_starts=case.learning_starts,
         train_freq=case.rhythm[0],
         gradient_steps=case.rhythm[1],
-        target_update_interval={**dict.fromkeys(DQNS, case.rhythm[1]), "TD3": 2}.get(case.algorithm, 1),  # as in TD3
+        target_update_interval={**dict.fromkeys(DQNS, case.rhythm[1]), "TD3": 2, "CrossQ": 3}.get(case.algorithm, 1),
     )
 
 

@@ -60,7 +60,7 @@ _OTHER_NAMES: Final = {"training.target_reward": "criterion", "training.reward_w
 _OF_ALL: Final = ("ReplaySettings", "frame_stack")
 """A setting of every buffer that is typed once, of training, as the agent has it too."""
 
-_FOUND: Final = (_OF_ALL[1], "state_dim", "hidden_size", "action_dim")
+_FOUND: Final = (_OF_ALL[1], "state_dim", "hidden_size", "critic_hidden_size", "action_dim")
 """Arguments of agents that follow from other parts of the configuration."""
 
 

@@ -21,7 +21,10 @@ from tuner.config.paths import targets_in
 from tuner.config.signatures import home_of
 from tuner.errors import UserError
 
-_AGENTS = ("A2C", "ACER", "BC", "DDPG", "DQN", "DoubleDQN", "DuelingDQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO")
+_AGENTS = (
+    *("A2C", "ACER", "BC", "CrossQ", "DDPG", "DQN", "DoubleDQN", "DuelingDQN", "GAIL", "MADDPG", "PPO", "SAC"),
+    *("SACDiscrete", "TD3", "TRPO"),
+)
 _PARTS: Mapping[str, tuple[str, ...]] = {
     **{f"note_rl.agents.{package}": _AGENTS for package in ("keras", "pytorch")},
     **{f"note_rl.agents.{package}.networks": ("CNN", "MLP") for package in ("keras", "pytorch")},

@@ -54,9 +54,9 @@ CHOICES: Final = {
     "make a PPO, A2C, TRPO or SAC with gsde=GSDE()": (
         "use policy=gsde or squashed_gsde, which agent=ppo_continuous, a2c_continuous, trpo_continuous and sac take"
     ),
-    "SoftmaxPolicy or EpsGreedyQPolicy": "agent=dqn, ppo, a2c, trpo, acer",
+    "SoftmaxPolicy or EpsGreedyQPolicy": "agent=dqn, ppo, a2c, trpo, acer, sac_discrete",
     "GaussianPolicy where it returns means and log deviations, NoisyPolicy where it returns actions": (
-        "agent=ppo_continuous, a2c_continuous, trpo_continuous, ddpg, td3, sac"
+        "agent=ppo_continuous, a2c_continuous, trpo_continuous, ddpg, td3, sac, crossq"
     ),
     "PPO with GaussianPolicy": "agent=ppo_continuous, a2c_continuous or trpo_continuous",
     "PPO, A2C or TRPO": "agent=ppo, a2c or trpo",

@@ -3,20 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import InitVar
 
-from note_rl.agents.shared import BoundedSettings
+from note_rl.agents.shared import BoundedSettings, CommonSettings
+from note_rl.errors import SettingsError
+from note_rl.errors.wording import out_of_range
 from note_rl.settings import GSDE
 from note_rl.settings.state_dependent_noise import gsde as gsde_kind
 from note_rl.support.setting_fields import setting
-from note_rl.support.value_kinds import POSITIVE, Number
+from note_rl.support.value_kinds import POSITIVE, Count, Number, flag
 
 
-class SACSettings(BoundedSettings):
-    """Maximises return and entropy, for actions that are numbers within bounds; acts with `SquashedGaussianPolicy`.
+class TemperatureSettings(CommonSettings):
+    """Of algorithms that weigh the entropy of their policy by `alpha`, which may be learned."""
 
-    With `gsde` the loss draws actions from the distribution that each state has by itself, independently of each other.
-    """
-
-    hidden_size: InitVar[int | Sequence[int]] = (256, 256)
     alpha: float | None = setting(
         default=None,
         kind=POSITIVE,
@@ -31,6 +29,19 @@ class SACSettings(BoundedSettings):
         effect="higher: more exploration at the start",
         typical="0.1 to 1",
     )
+
+
+class SACSettings(TemperatureSettings, BoundedSettings):
+    """Maximises return and entropy, for actions that are numbers within bounds; acts with `SquashedGaussianPolicy`.
+
+    With `gsde` the loss draws actions from the distribution that each state has by itself, independently of each other.
+
+    With more critics than give a target it is REDQ (Chen et al. 2021, https://arxiv.org/abs/2101.05982). With dropout
+    and layer normalisation in two of them it is DroQ (Hiraoka et al. 2022, https://arxiv.org/abs/2110.02034). Both take
+    about 20 gradient steps for each environment step. Unlike there, the actor learns in all of them.
+    """
+
+    hidden_size: InitVar[int | Sequence[int]] = (256, 256)
     target_entropy: float | None = setting(
         default=None,
         kind=Number(),
@@ -52,3 +63,44 @@ class SACSettings(BoundedSettings):
         effect="higher: wider exploration at the start",
         typical="-3 to 0",
     )
+    num_critics: int = setting(
+        default=2,
+        kind=Count(),
+        text="Critics, each with a target network.",
+        effect="higher: steadier values, slower steps",
+        typical="2, or 5 to 10 with num_target_critics=2",
+    )
+    num_target_critics: int | None = setting(
+        default=None,
+        kind=Count(),
+        text="How many target networks, drawn anew for each sample, give its target: the smallest of their values. If "
+        "fewer than all are drawn, the actor follows the mean of all critics, else their smallest value. None: all.",
+        effect="higher: more careful values",
+        typical="2",
+    )
+    critic_dropout: float = setting(
+        default=0.0,
+        kind=Number(0.0, 0.99),
+        text="Share of the numbers in hidden layers of the critics, and of their targets, that is set to 0 in losses.",
+        effect="higher: less overfitting with many gradient steps per environment step, slower learning",
+        typical="0.001 to 0.1",
+    )
+    critic_layer_norm: bool = setting(
+        default=False, kind=flag, text="Whether hidden layers of the critics are normalised, before their activation."
+    )
+
+    @property
+    def num_drawn(self) -> int:
+        """How many target networks give a target."""
+        return self.num_critics if self.num_target_critics is None else self.num_target_critics
+
+    @property
+    def draws_critics(self) -> bool:
+        """Whether those are fewer than there are."""
+        return self.num_drawn < self.num_critics
+
+    def check_critics(self) -> None:
+        """Refuses numbers of critics that do not fit (SettingsError)."""
+        if self.num_target_critics is not None and self.num_target_critics > self.num_critics:
+            rule = f"be at most the number of critics, {self.num_critics}"
+            raise SettingsError(out_of_range("num_target_critics", rule, self.num_target_critics))

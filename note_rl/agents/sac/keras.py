@@ -1,15 +1,21 @@
 """Soft actor-critic in Keras (Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905)."""
 
 import math
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial, reduce
+from operator import add
 
 import tensorflow as tf
 
 from note_rl.agents.declaration import Given
 from note_rl.agents.sac import SACSettings
-from note_rl.agents.shared.keras.networks import QNetwork, mlp, soft_update
+from note_rl.agents.shared.inserted_layers import refuse_to_regularise, regularised
+from note_rl.agents.shared.keras.layered import with_layers
+from note_rl.agents.shared.keras.networks import MakeNetwork, QNetwork, mlp, soft_update
 from note_rl.agents.shared.keras.numbers import ByState
-from note_rl.agents.shared.spaces import continuous_spaces
-from note_rl.learners.keras.modes import evaluating
+from note_rl.agents.shared.spaces import ContinuousSpaces, continuous_spaces
+from note_rl.learners.keras.modes import dropping, evaluating
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 from note_rl.policy import Policy, SquashedGaussianPolicy, SquashedGSDEPolicy
 from note_rl.policy.continuous import LOG_STD_RANGE
@@ -20,36 +26,64 @@ class SAC(SACSettings, RL):
     reads_triplets = False
 
     def make_networks(self, given: Given) -> None:
-        """An actor, two critics with a copy of each for targets, and the weight of the entropy."""
-        spaces = continuous_spaces(self.env, "SAC", self.frame_stack)
+        """An actor, critics with a copy of each for targets, and the weight of the entropy."""
+        spaces = continuous_spaces(self.env, type(self).__name__, self.frame_stack)
         make = given.network or mlp(given.hidden_size)
         make_critic = given.critic_network or make
+        with tf.device(given.device):
+            self._make_actor(make, spaces)
+            self._make_critics(make_critic, spaces)
+            self._make_alpha()
+        self._move_targets(1.0)
+        self._list_parameters(spaces)
+
+    def _make_actor(self, make: MakeNetwork, spaces: ContinuousSpaces) -> None:
         self.entropy_wanted = -float(spaces.action_size) if self.target_entropy is None else self.target_entropy
         self.centre = spaces.centre
         self.scale = spaces.scale
-        start = math.log(self.initial_alpha if self.alpha is None else self.alpha)
         self.spread = None if self.gsde is None else ByState(spaces.action_size, self.gsde)
-        learned = []
-        with tf.device(given.device):
-            self.actor = make(spaces.obs_shape, spaces.action_size * (2 if self.spread is None else 1))
-            if self.spread is not None:
-                self.log_std = tf.Variable(self.spread.start(self.actor, spaces.action_size, self.initial_log_std))
-                self.actor = self.spread.network(self.actor)
-                learned = [self.log_std]
-            self.critic_1, self.target_critic_1 = QNetwork(make_critic, spaces), QNetwork(make_critic, spaces)
-            self.critic_2, self.target_critic_2 = QNetwork(make_critic, spaces), QNetwork(make_critic, spaces)
-            self.log_alpha = tf.Variable([start], trainable=self.alpha is None)
-        self._move_targets(1.0)
+        self.actor = make(spaces.obs_shape, spaces.action_size * (2 if self.spread is None else 1))
+        if self.spread is not None:
+            self.log_std = tf.Variable(self.spread.start(self.actor, spaces.action_size, self.initial_log_std))
+            self.actor = self.spread.network(self.actor)
+
+    def _make_critics(self, make: MakeNetwork, spaces: ContinuousSpaces) -> None:
+        self.check_critics()
+        if self.critic_dropout > 0.0 or self.critic_layer_norm:
+            inner = partial(regularised, dropout=self.critic_dropout, layer_norm=self.critic_layer_norm)
+            make = with_layers(make, inner, refuse_to_regularise)
+        for number in self._numbers():
+            setattr(self, f"critic_{number}", QNetwork(make, spaces))
+            setattr(self, f"target_critic_{number}", QNetwork(make, spaces))
+
+    def _make_alpha(self) -> None:
+        start = math.log(self.initial_alpha if self.alpha is None else self.alpha)
+        self.log_alpha = tf.Variable([start], trainable=self.alpha is None)
+
+    def _list_parameters(self, spaces: ContinuousSpaces) -> None:
         self.param = [
-            [*self.actor.trainable_variables, *learned],
-            [*self.critic_1.trainable_variables, *self.critic_2.trainable_variables],
+            [*self.actor.trainable_variables, *([] if self.spread is None else [self.log_std])],
+            [variable for critic in self.critics() for variable in critic.trainable_variables],
         ]
         if self.alpha is None:
             self.param.append([self.log_alpha])
-        self.normal_inputs = {"noise": (spaces.action_size,), "next_noise": (spaces.action_size,)}
+        draws = {"draws": (self.num_critics,)} if self.draws_critics else {}
+        self.normal_inputs = {"noise": (spaces.action_size,), "next_noise": (spaces.action_size,), **draws}
         self.noise: tf.Tensor
         self.next_noise: tf.Tensor
+        self.draws: tf.Tensor
         self.discount: tf.Tensor
+
+    def _numbers(self) -> range:
+        return range(1, self.num_critics + 1)
+
+    def critics(self) -> list[QNetwork]:
+        """Returns all of them."""
+        return [getattr(self, f"critic_{number}") for number in self._numbers()]
+
+    def target_critics(self) -> list[QNetwork]:
+        """Returns those that give targets, in the order of the critics that they follow."""
+        return [getattr(self, f"target_critic_{number}") for number in self._numbers()]
 
     def action(self, s: tf.Tensor) -> tf.Tensor:
         """Means and log deviations before tanh, [B, 2A]; with `gsde` what `ByState.answers` says."""
@@ -81,27 +115,42 @@ class SAC(SACSettings, RL):
         alpha = tf.stop_gradient(tf.exp(self.log_alpha))
         with evaluating():
             next_a, next_log_prob = self._sample(next_s, self.next_noise)
-        next_q = tf.minimum(self.target_critic_1(next_s, next_a), self.target_critic_2(next_s, next_a))
+        with dropping() if self.critic_dropout > 0.0 else nullcontext():  # DroQ
+            next_q = self.smallest([critic(next_s, next_a) for critic in self.target_critics()])
         target = tf.stop_gradient(r + self.discount * (next_q - alpha * next_log_prob))  # [B]
-        q = self.critic_1(s, a)
-        error_1 = q - target
-        error_2 = self.critic_2(s, a) - target
-        self.prioritized_replay.update(0.5 * (tf.abs(error_1) + tf.abs(error_2)))
+        q = [critic(s, a) for critic in self.critics()]
+        errors = [one - target for one in q]
+        self.prioritized_replay.update(reduce(add, [tf.abs(error) for error in errors]) / self.num_critics)
         new_a, log_prob = self._sample(s, self.noise)
-        actor_loss = alpha * log_prob - tf.minimum(self.critic_1(s, new_a), self.critic_2(s, new_a))
-        self.report(q_mean=q, entropy=-log_prob, alpha=alpha)
-        losses = [actor_loss, tf.square(error_1) + tf.square(error_2)]
+        actor_loss = alpha * log_prob - self.value_to_climb([critic(s, new_a) for critic in self.critics()])
+        self.report(q_mean=q[0], entropy=-log_prob, alpha=alpha)
+        losses = [actor_loss, reduce(add, [tf.square(error) for error in errors])]
         if self.alpha is None:
             losses.append(-self.log_alpha * (tf.stop_gradient(log_prob) + self.entropy_wanted))
         return losses
+
+    def smallest(self, values: Sequence[tf.Tensor]) -> tf.Tensor:
+        """The smallest value [B] of those of N critics, [B] each, or of those critics that are drawn for a sample.
+
+        Those are drawn whose standard normal numbers are the smallest: each set of them is equally likely.
+        """
+        if not self.draws_critics:
+            return reduce(tf.minimum, values)
+        smaller = self.draws[:, :, None] > self.draws[:, None, :]
+        rank = tf.reduce_sum(tf.cast(smaller, tf.int32), axis=-1)  # [B, N]
+        return tf.reduce_min(tf.where(rank < self.num_drawn, tf.stack(values, axis=1), math.inf), axis=1)
+
+    def value_to_climb(self, values: Sequence[tf.Tensor]) -> tf.Tensor:
+        """The value [B] that the actor follows, of those of all critics, [B] each."""
+        return reduce(add, values) / self.num_critics if self.draws_critics else reduce(tf.minimum, values)
 
     def update_param(self) -> None:
         """Moves the targets towards the online critics."""
         self._move_targets(self.tau)
 
     def _move_targets(self, tau: float) -> None:
-        soft_update(self.target_critic_1, self.critic_1, tau)
-        soft_update(self.target_critic_2, self.critic_2, tau)
+        for target, critic in zip(self.target_critics(), self.critics(), strict=True):
+            soft_update(target, critic, tau)
 
     def default_policy(self) -> Policy:
         """Until set() says otherwise."""

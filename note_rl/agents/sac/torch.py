@@ -1,6 +1,10 @@
 """Soft actor-critic in PyTorch (Haarnoja et al. 2018, https://arxiv.org/abs/1812.05905)."""
 
 import math
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial, reduce
+from operator import add
 
 import torch
 from torch import Tensor
@@ -8,8 +12,10 @@ from torch.nn.functional import softplus
 
 from note_rl.agents.declaration import Given
 from note_rl.agents.sac import SACSettings
-from note_rl.agents.shared.spaces import continuous_spaces
-from note_rl.agents.shared.torch.networks import QNetwork, evaluating, mlp, soft_update
+from note_rl.agents.shared.inserted_layers import refuse_to_regularise, regularised
+from note_rl.agents.shared.spaces import ContinuousSpaces, continuous_spaces
+from note_rl.agents.shared.torch.layered import with_layers
+from note_rl.agents.shared.torch.networks import MakeNetwork, QNetwork, dropping, evaluating, mlp, soft_update
 from note_rl.agents.shared.torch.numbers import ByState
 from note_rl.learners.numpy_policy import DenseLayer, dense_layers_of
 from note_rl.policy import Policy, SquashedGaussianPolicy, SquashedGSDEPolicy
@@ -22,37 +28,64 @@ class SAC(SACSettings, RL_pytorch):
     traceable = True
 
     def make_networks(self, given: Given) -> None:
-        """An actor, two critics with a copy of each for targets, and the weight of the entropy."""
-        spaces = continuous_spaces(self.env, "SAC", self.frame_stack)
+        """An actor, critics with a copy of each for targets, and the weight of the entropy."""
+        spaces = continuous_spaces(self.env, type(self).__name__, self.frame_stack)
         make = given.network or mlp(given.hidden_size)
         make_critic = given.critic_network or make
+        self._make_actor(make, spaces, given.device)
+        self._make_critics(make_critic, spaces, given.device)
+        self._make_alpha(given.device)
+        self._list_parameters(spaces)
+
+    def _make_actor(self, make: MakeNetwork, spaces: ContinuousSpaces, device: str) -> None:
         self.entropy_wanted = -float(spaces.action_size) if self.target_entropy is None else self.target_entropy
-        self.centre = torch.from_numpy(spaces.centre).to(given.device)
-        self.scale = torch.from_numpy(spaces.scale).to(given.device)
+        self.centre = torch.from_numpy(spaces.centre).to(device)
+        self.scale = torch.from_numpy(spaces.scale).to(device)
         self.spread = None if self.gsde is None else ByState(spaces.action_size, self.gsde)
         self.actor = make(spaces.obs_shape, spaces.action_size * (2 if self.spread is None else 1))
-        learned = []
         if self.spread is not None:
             log_std = self.spread.start(self.actor, spaces.action_size, self.initial_log_std)
-            self.log_std = log_std.to(given.device).requires_grad_()
+            self.log_std = log_std.to(device).requires_grad_()
             self.actor = self.spread.network(self.actor)
-            learned = [self.log_std]
-        self.actor = self.actor.to(given.device)
-        self.critic_1 = QNetwork(make_critic, spaces).to(given.device)
-        self.critic_2 = QNetwork(make_critic, spaces).to(given.device)
-        self.target_critic_1 = QNetwork(make_critic, spaces).to(given.device).requires_grad_(False)
-        self.target_critic_2 = QNetwork(make_critic, spaces).to(given.device).requires_grad_(False)
+        self.actor = self.actor.to(device)
+
+    def _make_critics(self, make: MakeNetwork, spaces: ContinuousSpaces, device: str) -> None:
+        self.check_critics()
+        if self.critic_dropout > 0.0 or self.critic_layer_norm:
+            inner = partial(regularised, dropout=self.critic_dropout, layer_norm=self.critic_layer_norm)
+            make = with_layers(make, inner, refuse_to_regularise)
+        for number in self._numbers():
+            setattr(self, f"critic_{number}", QNetwork(make, spaces).to(device))
+        for number in self._numbers():
+            setattr(self, f"target_critic_{number}", QNetwork(make, spaces).to(device).requires_grad_(False))
         self._move_targets(1.0)
+
+    def _make_alpha(self, device: str) -> None:
         start = math.log(self.initial_alpha if self.alpha is None else self.alpha)
-        self.log_alpha = torch.full((1,), start, device=given.device)
-        actor = [*self.actor.parameters(), *learned]
-        self.param = [actor, [*self.critic_1.parameters(), *self.critic_2.parameters()]]
+        self.log_alpha = torch.full((1,), start, device=device)
+
+    def _list_parameters(self, spaces: ContinuousSpaces) -> None:
+        actor = [*self.actor.parameters(), *([] if self.spread is None else [self.log_std])]
+        self.param = [actor, [parameter for critic in self.critics() for parameter in critic.parameters()]]
         if self.alpha is None:
             self.param.append([self.log_alpha.requires_grad_()])
-        self.normal_inputs = {"noise": (spaces.action_size,), "next_noise": (spaces.action_size,)}
+        draws = {"draws": (self.num_critics,)} if self.draws_critics else {}
+        self.normal_inputs = {"noise": (spaces.action_size,), "next_noise": (spaces.action_size,), **draws}
         self.noise: Tensor
         self.next_noise: Tensor
+        self.draws: Tensor
         self.discount: Tensor
+
+    def _numbers(self) -> range:
+        return range(1, self.num_critics + 1)
+
+    def critics(self) -> list[QNetwork]:
+        """Returns all of them."""
+        return [getattr(self, f"critic_{number}") for number in self._numbers()]
+
+    def target_critics(self) -> list[QNetwork]:
+        """Returns those that give targets, in the order of the critics that they follow."""
+        return [getattr(self, f"target_critic_{number}") for number in self._numbers()]
 
     def action(self, s: Tensor) -> Tensor:
         """Means and log deviations before tanh, [B, 2A]; with `gsde` what `ByState.answers` says."""
@@ -84,27 +117,42 @@ class SAC(SACSettings, RL_pytorch):
         alpha = self.log_alpha.detach().exp()
         with torch.no_grad(), evaluating(self.actor):
             next_a, next_log_prob = self._sample(next_s, self.next_noise)
-            next_q = torch.minimum(self.target_critic_1(next_s, next_a), self.target_critic_2(next_s, next_a))
+            with dropping(*self.target_critics()) if self.critic_dropout > 0.0 else nullcontext():  # DroQ
+                next_q = self.smallest([critic(next_s, next_a) for critic in self.target_critics()])
             target = r + self.discount * (next_q - alpha * next_log_prob)  # [B]
-        q = self.critic_1(s, a)
-        error_1 = q - target
-        error_2 = self.critic_2(s, a) - target
-        self.prioritized_replay.update(0.5 * (error_1.abs() + error_2.abs()).detach())
+        q = [critic(s, a) for critic in self.critics()]
+        errors = [one - target for one in q]
+        self.prioritized_replay.update((reduce(add, [error.abs() for error in errors]) / self.num_critics).detach())
         new_a, log_prob = self._sample(s, self.noise)
-        actor_loss = alpha * log_prob - torch.minimum(self.critic_1(s, new_a), self.critic_2(s, new_a))
-        self.report(q_mean=q, entropy=-log_prob, alpha=alpha)
-        losses = [actor_loss, error_1.square() + error_2.square()]
+        actor_loss = alpha * log_prob - self.value_to_climb([critic(s, new_a) for critic in self.critics()])
+        self.report(q_mean=q[0], entropy=-log_prob, alpha=alpha)
+        losses = [actor_loss, reduce(add, [error.square() for error in errors])]
         if self.alpha is None:
             losses.append(-self.log_alpha * (log_prob.detach() + self.entropy_wanted))
         return losses
+
+    def smallest(self, values: Sequence[Tensor]) -> Tensor:
+        """The smallest value [B] of those of N critics, [B] each, or of those critics that are drawn for a sample.
+
+        Those are drawn whose standard normal numbers are the smallest: each set of them is equally likely.
+        """
+        if not self.draws_critics:
+            return reduce(torch.minimum, values)
+        rank = (self.draws[:, :, None] > self.draws[:, None, :]).sum(-1)  # [B, N]
+        found: Tensor = torch.stack(list(values), 1).masked_fill(rank >= self.num_drawn, math.inf).amin(1)
+        return found
+
+    def value_to_climb(self, values: Sequence[Tensor]) -> Tensor:
+        """The value [B] that the actor follows, of those of all critics, [B] each."""
+        return reduce(add, values) / self.num_critics if self.draws_critics else reduce(torch.minimum, values)
 
     def update_param(self) -> None:
         """Moves the targets towards the online critics."""
         self._move_targets(self.tau)
 
     def _move_targets(self, tau: float) -> None:
-        soft_update(self.target_critic_1, self.critic_1, tau)
-        soft_update(self.target_critic_2, self.critic_2, tau)
+        for target, critic in zip(self.target_critics(), self.critics(), strict=True):
+            soft_update(target, critic, tau)
 
     def default_policy(self) -> Policy:
         """Until set() says otherwise."""

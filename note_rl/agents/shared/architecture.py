@@ -15,6 +15,7 @@ from note_rl.agents.shared.layer_kinds import (
     Dropout,
     Flatten,
     Layer,
+    Norm,
     Pool,
     Shape,
     instead,
@@ -213,17 +214,32 @@ class NetworkPlan:
 
     @property
     def is_dense(self) -> bool:
-        """Whether acting needs nothing but dense layers."""
-        return self.is_plain
+        """Whether acting needs nothing but dense layers; normalisations by running statistics are merged with them."""
+        return all(_is_dense(one) or _is_merged(one) for one in (*self.trunk, *self.head))
 
     @property
     def is_plain(self) -> bool:
         """Whether there are dense layers and nothing else that changes numbers in eval mode."""
-        return all(isinstance(one.layer, Dense | Flatten | Dropout) for one in (*self.trunk, *self.head))
+        return all(_is_dense(one) for one in (*self.trunk, *self.head))
+
+    @property
+    def hidden_is_dense(self) -> bool:
+        """Whether what the output layer sees comes from a dense layer, and not from a normalisation behind one."""
+        kept = [one for one in (*self.trunk, *self.head) if not isinstance(one.layer, Dropout | Flatten)]
+        return len(kept) == 1 or not _is_merged(kept[-2])
 
     def of_value(self) -> "NetworkPlan":
         """The plan of the value beside the policy that this one is of."""
         return self.architecture.of_value().plan(self.obs_shape, 1)
+
+
+def _is_dense(placed: Placed) -> bool:
+    return isinstance(placed.layer, Dense | Flatten | Dropout)
+
+
+def _is_merged(placed: Placed) -> bool:
+    layer = placed.layer
+    return isinstance(layer, Norm) and layer.kind != "layer" and len(placed.input_shape) == 1
 
 
 def weighted(placed: Iterable[Placed]) -> list[Conv | Dense]:

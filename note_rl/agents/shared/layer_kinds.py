@@ -167,8 +167,9 @@ class Norm(Layer):
 
     kind: str = setting(
         MISSING,
-        OneOf(("layer", "batch")),
-        text="layer: over all numbers of one input; batch: over the batch, for each channel or number.",
+        OneOf(("layer", "batch", "batch_renorm")),
+        text="layer: over all numbers of one input; batch: over the batch, for each channel or number; batch_renorm: "
+        "over the batch, for each number, corrected by running statistics after 100,000 batches.",
     )
 
     def output_shape(self, shape: Shape) -> Shape:
@@ -177,6 +178,8 @@ class Norm(Layer):
             raise SettingsError(
                 "images [height, width, channels] or numbers in a row are wanted: put flatten before it"
             )
+        if self.kind == "batch_renorm" and len(shape) != 1:
+            raise SettingsError("batch_renorm takes numbers in a row: put flatten before it, or write {norm: batch}")
         return shape
 
 

@@ -63,6 +63,11 @@ def evaluating() -> AbstractContextManager[None]:
     return training_decided_by(lambda layer: False)
 
 
+def dropping() -> AbstractContextManager[None]:
+    """Makes a context in which networks have training=True: dropout within the computation of targets, as in DroQ."""
+    return training_decided_by(lambda layer: True)
+
+
 def _without_training(call: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *inputs, **named: call(*inputs, **{**named, "training": False})
 

@@ -177,6 +177,15 @@ def test_policy_and_value_with_one_trunk(framework):
     assert learner.update(Sample(*columns, extras), {}).loss[0, 0] == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.parametrize("behind", [False, True])
+def test_features_behind_a_normalisation_are_not_computed_in_numpy(framework, behind):
+    """NumPy merges it with the dense layer in front of it, whose outputs are other features."""
+    layers = [{"norm": "batch"}, {"dense": 6}]
+    network = layered(framework, layers=layers[::-1] if behind else layers)
+    agent = make(framework, "A2C", gsde=GSDE(), network=network)
+    assert (agent.acting_layers() is None) == behind
+
+
 def test_as_stable_baselines3_has_it(framework):
     """Densities, entropies and deviations of its distribution, given the same means, features and log deviations."""
     torch = pytest.importorskip("torch")

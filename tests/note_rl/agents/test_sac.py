@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from note_rl.errors import SettingsError
 from note_rl.policy import SquashedGSDEPolicy
 from note_rl.settings import GSDE
-from tests.note_rl.agents.continuous import CENTRE, SCALE, columns, losses, make, perceptron, q, ready, sample
+from tests.note_rl.agents.continuous import CENTRE, SCALE, Target, columns, losses, make, perceptron, q, ready, sample
 from tests.note_rl.frameworks import frameworks
 
 pytestmark = pytest.mark.parametrize("framework", frameworks())
@@ -85,3 +86,54 @@ def test_sac_losses_with_state_dependent_exploration(framework):
     assert agent.learner.actor.is_mirrored()
     assert answers.shape == (6, 2 + 2 * 8)
     assert np.abs(answers[:, :2]).max() <= 0.05 + 1e-7
+
+
+def test_the_smallest_of_the_drawn_targets_counts_and_the_actor_follows_the_mean(framework):
+    agent = make(framework, "SAC", alpha=0.3, num_critics=3, num_target_critics=2)
+    batch = sample(agent)
+    s, a, r, next_s, discount = columns(batch)
+    next_a, next_log_prob = squashed(agent, next_s, batch.extras["next_noise"][0])
+    values = np.stack([q(target, next_s, next_a) for target in agent.target_critics()], axis=1)
+    order = np.argsort(batch.extras["draws"][0], axis=1)
+    assert len(set(map(tuple, np.sort(order[:, :2], axis=1).tolist()))) > 1, "samples have draws of their own"
+    next_q = np.take_along_axis(values, order[:, :2], axis=1).min(axis=1)
+    target = r + discount * (next_q - 0.3 * next_log_prob)
+    errors = [q(critic, s, a) - target for critic in agent.critics()]
+    new_a, log_prob = squashed(agent, s, batch.extras["noise"][0])
+    new_q = np.mean([q(critic, s, new_a) for critic in agent.critics()], axis=0)
+    update = losses(framework, agent, batch)
+    expected = [(0.3 * log_prob - new_q).mean(), np.sum(np.square(errors), axis=0).mean()]
+    np.testing.assert_allclose(update.loss[0], expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(update.td_error[0], np.abs(errors).mean(0), rtol=1e-4)
+    assert len(agent.param[1]) == 3 * 4
+    assert "draws" not in make(framework, "SAC", num_critics=3).normal_inputs
+
+
+@pytest.mark.parametrize("name", ["critic", "target_critic"])
+def test_critics_and_their_targets_drop_units_in_losses(framework, name):
+    """The others give 0 whatever they drop, so that these alone make losses differ from one time to the next."""
+    agent = make(framework, "SAC", alpha=0.3, critic_dropout=0.5)
+    for still in agent.target_critics() if name == "critic" else agent.critics():
+        layer = still.net.output_layer
+        if framework.package == "pytorch":
+            layer.weight.data.zero_()
+        else:
+            layer.kernel.assign(np.zeros(layer.kernel.shape))
+    batch = sample(agent)
+    first, again = (losses(framework, agent, batch).loss[0][1] for _ in range(2))
+    assert abs(first - again) > 1e-4
+
+
+def test_layer_normalisation_of_critics(framework):
+    agent = make(framework, "SAC", critic_layer_norm=True)
+    assert len(agent.param[1]) == 2 * 6  # two dense layers, a scale and an offset
+    ready(agent, [framework.optimizers.sgd(group, 0.1) for group in agent.param]).update(sample(agent), {})
+
+
+def test_critics_that_cannot_be_are_refused(framework):
+    kind = framework.agents.SAC
+    with pytest.raises(SettingsError, match="num_target_critics must be at most the number of critics, 2, got 3"):
+        kind(env=Target, num_target_critics=3)
+    layered = framework.module("shared/layered").layered_network
+    with pytest.raises(SettingsError, match=r"critic_dropout and critic_layer_norm put layers into an MLP.*Layered"):
+        kind(env=Target, critic_dropout=0.1, network=lambda *sizes: layered(*sizes, layers=[{"dense": 4}]))

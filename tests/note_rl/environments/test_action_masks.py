@@ -302,6 +302,7 @@ RUNS = {
     "A2C": {"policy": SoftmaxPolicy(), "rollout_steps": 8},
     "TRPO": {"policy": SoftmaxPolicy(), "rollout_steps": 64},
     "ACER": {"policy": SoftmaxPolicy(), "sequence_length": 8, "replay_ratio": 1.0, "learning_starts": 100},
+    "SACDiscrete": {"policy": SoftmaxPolicy(), "batch": 32, "train_freq": 32, "num_updates": 4},
 }
 IN_KERAS = ("DQN", "PPO", "TRPO", "ACER")  # tracing is slow
 

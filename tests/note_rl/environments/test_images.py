@@ -206,9 +206,13 @@ def test_on_policy_agents_see_stacks_of_frames(framework):
     assert np.isfinite(result.losses).all()
 
 
-@pytest.mark.parametrize("name", ["DQN", "DuelingDQN", "DoubleDQN", "PPO", "GAIL", "DDPG", "TD3", "SAC"])
+CHOOSING = ("DQN", "DuelingDQN", "DoubleDQN", "SACDiscrete", "PPO", "GAIL")
+CONTINUOUS = ("DDPG", "TD3", "SAC")
+
+
+@pytest.mark.parametrize("name", [*CHOOSING, *CONTINUOUS])
 def test_another_number_of_frames_than_the_networks_take_is_refused(framework, name):
-    continuous = name in ("DDPG", "TD3", "SAC")
+    continuous = name in CONTINUOUS
     made = getattr(framework.agents, name)(hidden_size=(4,), env=lambda: Picture(continuous=continuous), frame_stack=2)
     kind = {"PPO": True} if name in ("PPO", "GAIL") else {}
     exploring = NoisyPolicy() if continuous else SoftmaxPolicy()
@@ -216,6 +220,11 @@ def test_another_number_of_frames_than_the_networks_take_is_refused(framework, n
         with pytest.raises(SettingsError, match=f"frame_stack={frames}, but .* this {name} were made for 2 frames"):
             made.set(policy=exploring, frame_stack=frames, **kind)
     made.set(policy=exploring, frame_stack=2, **kind)
+
+
+def test_crossq_refuses_pictures(framework):
+    with pytest.raises(EnvironmentMismatchError, match=r"numbers in a row, and these have the shape \[36, 36\]"):
+        framework.agents.CrossQ(hidden_size=(4,), env=lambda: Picture(continuous=True))
 
 
 @pytest.mark.slow  # the test below has them trained

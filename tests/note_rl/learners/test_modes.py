@@ -161,6 +161,7 @@ SEEN = {
     "DoubleDQN": [BOTH, TARGET],  # it also says which action the target network is asked for
     "DDPG": [LEARNING, LEARNING, TARGET, TARGET],
     "TD3": [LEARNING, LEARNING, LEARNING, TARGET, TARGET, TARGET],
+    "SACDiscrete": [BOTH, LEARNING, LEARNING, TARGET, TARGET],
     "SAC": [BOTH, LEARNING, LEARNING, TARGET, TARGET],  # its actor also chooses the next action of the target
 }
 
@@ -169,14 +170,15 @@ SEEN = {
 @pytest.mark.parametrize("name", SEEN)
 def test_targets_are_worked_out_in_eval_mode(framework, name):
     seen = {}
-    env = "CartPole-v1" if "DQN" in name else "Pendulum-v1"
+    chooses = name.endswith(("DQN", "Discrete"))
+    env = "CartPole-v1" if chooses else "Pendulum-v1"
     agent = getattr(framework.agents, name)(env=env, network=spying_network(framework, seen))
     order = ordered(agent)
     agent.couples_samples = True  # no check, which would add eval mode to what is seen
     rng = np.random.default_rng(0)
-    size = 4 if "DQN" in name else 3
+    size = 4 if chooses else 3
     one = sample(1, 8, sync=True)
-    action = one.action if "DQN" in name else rng.uniform(-1, 1, (1, 8, 1)).astype(np.float32)
+    action = one.action if chooses else rng.uniform(-1, 1, (1, 8, 1)).astype(np.float32)
     given = type(one)(
         obs=rng.normal(size=(1, 8, size)).astype(np.float32),
         action=action,

@@ -88,7 +88,8 @@ def expected(agent: Any, obs: np.ndarray) -> np.ndarray:
 
 NAMES = (
     *("DQN CartPole-v1", "DuelingDQN CartPole-v1", "C51 CartPole-v1", "PPO CartPole-v1"),
-    *("PPO Pendulum-v1", "SAC Pendulum-v1", "SAC Pendulum-v1 gsde", "layers"),
+    *("PPO Pendulum-v1", "SAC Pendulum-v1", "SAC Pendulum-v1 gsde", "SACDiscrete CartPole-v1", "CrossQ Pendulum-v1"),
+    "layers",
 )
 FRAMEWORKS = {one.id: one.values[0] for one in frameworks()}
 
@@ -99,6 +100,7 @@ FRAMEWORKS = {one.id: one.values[0] for one in frameworks()}
         ("pytorch", "DQN CartPole-v1"),
         pytest.param("pytorch", "PPO Pendulum-v1", marks=pytest.mark.slow),
         pytest.param("pytorch", "PPO Pendulum-v1 gsde", marks=pytest.mark.slow),
+        pytest.param("pytorch", "CrossQ Pendulum-v1", marks=pytest.mark.slow),
         *(("keras", name) for name in NAMES),
     ],
 )

@@ -48,6 +48,7 @@ AGENTS = {  # by name: of what its action() consists, whether actions are number
     "PPO": ("actor", False, {"policy": SoftmaxPolicy(), **ROLLOUT}),
     "A2C": ("actor", True, {"policy": GaussianPolicy(), **ROLLOUT}),
     "SAC": ("actor", True, {"policy": SquashedGaussianPolicy(), **REPLAY}),
+    "SACDiscrete": ("actor", False, {"policy": SoftmaxPolicy(), **REPLAY}),
     "TD3": ("actor", True, NUMBERS),
     "DDPG": ("actor", True, NUMBERS),
 }

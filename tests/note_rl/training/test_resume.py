@@ -107,6 +107,21 @@ CASES = {
         {"hidden_size": (8,), "gsde": GSDE(learn_features=True, clip_mean=2.0), "initial_log_std": -1.0},
         total_steps=400,
     ),
+    "running_statistics": Case(
+        "CrossQ",
+        "Pendulum-v1",
+        {"policy": SquashedGaussianPolicy(), **REPLAY, "train_freq": 50},
+        {"hidden_size": (8,), "critic_hidden_size": (8,)},
+        total_steps=400,
+    ),
+    "critics_that_are_drawn": Case(
+        "SAC",
+        "Pendulum-v1",
+        {"policy": SquashedGaussianPolicy(), **REPLAY, "train_freq": 50},
+        {"num_critics": 3, "num_target_critics": 2, "critic_dropout": 0.1, "critic_layer_norm": True},
+        total_steps=400,
+    ),
+    "discrete_entropy": Case("SACDiscrete", "CartPole-v1", {"policy": SoftmaxPolicy(), **REPLAY}),
     "noise_with_a_memory": Case(
         "DDPG",
         "Pendulum-v1",
@@ -133,12 +148,15 @@ def make(framework, case, seed=3):
     return agent, framework.optimizers.adam(agent.param, 1e-2)
 
 
-KERAS = ("prioritized", "trust_region", "state_dependent_rollout", "noise_in_the_loss")
+KERAS = (
+    *("prioritized", "trust_region", "state_dependent_rollout", "noise_in_the_loss", "running_statistics"),
+    *("critics_that_are_drawn",),
+)
 """test_trainer.py has plain DQN and PPO; the rest differs in NumPy only, and tracing is slow."""
 
 
 @pytest.mark.traced
-@pytest.mark.slow_in_keras("trust_region", "state_dependent_rollout", "noise_in_the_loss")
+@pytest.mark.slow_in_keras(*("trust_region", "state_dependent_rollout", "noise_in_the_loss", "critics_that_are_drawn"))
 @pytest.mark.parametrize(
     ("framework", "name"),
     [

@@ -80,6 +80,7 @@ AGENTS = {
     "DDPG": ({}, None),
     "TD3": ({}, 2),
     "SAC": ({}, None),
+    "CrossQ": ({"critic_hidden_size": 8}, 3),
 }
 
 
@@ -92,7 +93,7 @@ def test_what_built_in_agents_begin_with(framework, name):
         hidden_size=(8,), env="CartPole-v1" if discrete else "Pendulum-v1", **options
     )
     how = {"policy": EpsGreedyQPolicy(0.1)} if discrete else {"noise": GaussianWhiteNoiseProcess()}
-    if kind == "SAC":
+    if kind in ("SAC", "CrossQ"):
         how = {"policy": agent.default_policy()}
     agent.set(**how, learning_starts=1000)
     assert interval_of(framework, agent) == expected

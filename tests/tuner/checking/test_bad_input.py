@@ -172,12 +172,13 @@ TRAIN = {
     "a policy for continuous actions": (
         ["agent=ppo", "policy=gaussian"],
         "GaussianPolicy chooses vectors of numbers, but the environment takes Discrete(2); take an agent that chooses "
-        "among actions (agent=dqn, ppo, a2c, trpo, acer), or an environment",
+        "among actions (agent=dqn, ppo, a2c, trpo, acer, sac_discrete), or an environment",
     ),
     "a policy for discrete actions": (
         ["agent=ppo", "env=pendulum"],
         "SoftmaxPolicy chooses one of several actions, but the environment takes Box(-2.0, 2.0, (1,), float32); take "
-        "an agent whose actions are numbers (agent=ppo_continuous, a2c_continuous, trpo_continuous, ddpg, td3, sac),",
+        "an agent whose actions are numbers (agent=ppo_continuous, a2c_continuous, trpo_continuous, ddpg, td3, sac, "
+        "crossq),",
     ),
     "noise on discrete actions": (["noise=gaussian"], "EpsGreedyQPolicy takes no noise: use noise=none"),
     "a tracker that is not chosen": (

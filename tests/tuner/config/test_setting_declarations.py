@@ -15,7 +15,10 @@ from tuner.config.setting_declarations import check_declared, declared_in
 from tuner.config.signatures import signature_of
 from tuner.errors import UserError
 
-AGENTS = ["A2C", "ACER", "BC", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO", "DoubleDQN", "DuelingDQN"]
+AGENTS = [
+    *("A2C", "ACER", "BC", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO", "CrossQ", "DoubleDQN"),
+    *("DuelingDQN", "SACDiscrete"),
+]
 PACKAGES = {"torch": "pytorch", "keras": "keras"}
 
 SETTINGS = '''

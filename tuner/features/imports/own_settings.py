@@ -21,6 +21,7 @@ from tuner.support.names import some_of
 
 AGENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "a2c": ("a2c", "a2c_continuous"),
+    "crossq": ("crossq",),
     "ddpg": ("ddpg",),
     "dqn": ("dqn", "double_dqn", "dueling_dqn", "prioritized_dqn"),
     "ppo": ("ppo", "ppo_continuous"),
@@ -33,7 +34,12 @@ AGENTS: Final[Mapping[str, tuple[str, ...]]] = {
 ON_POLICY: Final = ("a2c", "ppo", "trpo")
 
 _ACTIVATIONS: Final = {"ReLU": "relu", "Tanh": "tanh", "ELU": "elu", "SiLU": "silu", "Identity": "linear"}
-_LAYERS: Final = {"sac": [256, 256], "td3": [400, 300], "ddpg": [400, 300]}
+_LAYERS: Final[Mapping[str, Sequence[int] | dict[str, Any]]] = {
+    "crossq": {"pi": [256, 256], "qf": [1024, 1024]},
+    "sac": [256, 256],
+    "td3": [400, 300],
+    "ddpg": [400, 300],
+}
 """Of Stable-Baselines3, where it is not [64, 64]."""
 _NETWORKS: Final = {"CnnPolicy": "cnn", "MultiInputPolicy": "dict"}
 _TIME: Final = "TimeFeatureWrapper"
@@ -80,6 +86,7 @@ _READ: Final[Mapping[str, tuple[str, ...]]] = {
         ("dqn", "qrdqn"),
         ("exploration_fraction", "exploration_initial_eps", "exploration_final_eps", "max_grad_norm"),
     ),
+    "crossq": ("ent_coef", "target_entropy", "policy_delay"),
     "sac": ("ent_coef", "target_entropy"),
     "td3": ("policy_delay", "target_policy_noise", "target_noise_clip", "noise_type", "noise_std"),
     "ddpg": ("noise_type", "noise_std"),
@@ -164,18 +171,30 @@ def _add_network(written: Written, entry: ZooEntry, agent: str) -> None:
         written.choices["network"] = _NETWORKS[policy]
     elif policy not in (*_NETWORKS, "MlpPolicy"):
         written.remark("policy", policy)
-    layers, default = layers_of(entry), _LAYERS.get(entry.algorithm, [64, 64])
+    layers = layers_of(entry)
+    if layers is None and not images:
+        layers = _LAYERS.get(entry.algorithm, [64, 64])
     activation = _activation(written, arguments) or ("tanh" if entry.algorithm in ON_POLICY else "relu")
     if policy == "MlpPolicy":
         written.values["network.activation"] = activation
     as_pytorch = policy == "MlpPolicy" and entry.algorithm in ON_POLICY and arguments.get("ortho_init") is False
     if as_pytorch:
         written.values["network.initializer"] = _UNIFORM
-    if isinstance(layers, dict):
+    if agent == "crossq" and layers is not None:
+        _add_to_both(written, layers, activation)
+    elif isinstance(layers, dict):
         _add_apart(written, layers, activation, as_pytorch)
-    elif layers is not None or not images:
-        written.values["network.hidden_sizes"] = list(default if layers is None else layers)
+    elif layers is not None:
+        written.values["network.hidden_sizes"] = list(layers)
     _add_policy_arguments(written, entry, agent)
+
+
+def _add_to_both(written: Written, layers: Sequence[Any] | Mapping[str, Any], activation: str) -> None:
+    """Layers of actor and critics of CrossQ, whose file has a network for each; see `_add_network`."""
+    apart = layers if isinstance(layers, Mapping) else {"pi": layers, "qf": layers}
+    written.values["network.hidden_sizes"] = list(apart.get("pi", []))
+    written.values["network.critic.hidden_sizes"] = list(apart.get("qf", []))
+    written.values["network.critic.activation"] = activation
 
 
 def _add_apart(written: Written, layers: Mapping[str, Any], activation: str, as_pytorch: bool) -> None:
@@ -209,7 +228,9 @@ def _add_policy_arguments(written: Written, entry: ZooEntry, agent: str) -> None
             continue
         if name == "ortho_init" and "network.initializer" in written.values:
             continue
-        if name == "log_std_init" and (has_gsde or agent.endswith("_continuous")):
+        if name == "n_critics" and agent in ("sac", "crossq"):
+            written.values["agent.num_critics"] = int(value)
+        elif name == "log_std_init" and (has_gsde or agent.endswith("_continuous")):
             written.values["agent.initial_log_std"] = float(value)
         elif name in _OF_GSDE and has_gsde:
             written.values[f"agent.gsde.{name}"] = _limit(value) if name == "clip_mean" else bool(value)
@@ -257,7 +278,8 @@ def _add_gsde(written: Written, entry: ZooEntry, agent: str) -> None:
     if not entry.settings.get("use_sde"):
         return
     if not _has_gsde(entry, agent):
-        written.remark("use_sde", True, f"for actions that are numbers: agent={agent}_continuous has it")
+        has_it = f"for actions that are numbers: agent={agent}_continuous has it"
+        written.remark("use_sde", True, NOT_HERE if agent == "crossq" else has_it)
         return
     written.choices["policy"] = "squashed_gsde" if agent == "sac" else "gsde"
     between = whole(entry, "sde_sample_freq")
@@ -343,7 +365,8 @@ def _add_replay(written: Written, entry: ZooEntry) -> None:
     written.values["buffer.batch_size"] = whole(entry, "batch_size")
     written.values["buffer.learning_starts"] = whole(entry, "learning_starts")
     written.values["buffer.num_steps"] = whole(entry, "n_steps")
-    written.values["agent.tau"] = number(entry, "tau")
+    if "tau" in entry.settings:
+        written.values["agent.tau"] = number(entry, "tau")
     steps = _train_freq(written, entry)
     gradient_steps = whole(entry, "gradient_steps")
     written.values["buffer.train_freq"] = steps
@@ -385,7 +408,8 @@ def _add_qrdqn(written: Written, entry: ZooEntry) -> None:
 
 def _add_sac(written: Written, entry: ZooEntry) -> None:
     _add_replay(written, entry)
-    written.values["buffer.target_update_interval"] = whole(entry, "target_update_interval")
+    interval = "policy_delay" if entry.algorithm == "crossq" else "target_update_interval"
+    written.values["buffer.target_update_interval"] = whole(entry, interval)
     weight, target = entry.settings["ent_coef"], entry.settings["target_entropy"]
     learned = isinstance(weight, str)
     written.values["agent.alpha"] = None if learned else number(entry, "ent_coef")
@@ -439,6 +463,7 @@ def _add_noise(written: Written, entry: ZooEntry) -> None:
 
 _ADD: Final[Mapping[str, Callable[[Written, ZooEntry], None]]] = {
     "a2c": _add_a2c,
+    "crossq": _add_sac,
     "ddpg": _add_ddpg,
     "dqn": _add_dqn,
     "ppo": _add_ppo,

@@ -21,10 +21,13 @@ from tuner.support.console import PlainConsole
 from tuner.support.passwords import command_line
 from tuner.support.plain_text import one_line
 
-_CLASSES: Final = {"PPO": "ppo", "A2C": "a2c", "DQN": "dqn", "SAC": "sac", "TD3": "td3", "DDPG": "ddpg", "TRPO": "trpo"}
+_CLASSES: Final = {
+    **{"PPO": "ppo", "A2C": "a2c", "DQN": "dqn", "SAC": "sac", "TD3": "td3", "DDPG": "ddpg", "TRPO": "trpo"},
+    "CrossQ": "crossq",
+}
 _LIBRARY_CLASSES: Final = {
     **_CLASSES,
-    **{"RecurrentPPO": "ppo_lstm", "ARS": "ars", "QRDQN": "qrdqn", "TQC": "tqc", "CrossQ": "crossq"},
+    **{"RecurrentPPO": "ppo_lstm", "ARS": "ars", "QRDQN": "qrdqn", "TQC": "tqc"},
 }
 _OF_LIBRARY: Final = "Sb3"
 """The name of what runs an algorithm of Stable-Baselines3, before its own."""

@@ -7,9 +7,12 @@ import keras
 import tensorflow as tf
 
 from note_rl.agents.shared.architecture import Architecture, NetworkPlan, Placed, begin, weighted
-from note_rl.agents.shared.keras.networks import MakeNetwork, as_numbers, begin_weights
+from note_rl.agents.shared.inserted_layers import BATCH_RENORM, Affine, folded, normalising
+from note_rl.agents.shared.keras.networks import MLP, MakeNetwork, as_numbers, begin_weights
 from note_rl.agents.shared.keras.noisy import NoisyDense, in_numpy
+from note_rl.agents.shared.keras.renorm import BatchRenorm
 from note_rl.agents.shared.layer_kinds import Activate, Conv, Dense, Dropout, Flatten, Layer, Norm, Pool, Shape
+from note_rl.agents.shared.perceptrons import MLPSettings
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import SettingName
 from note_rl.learners.keras.variables import as_array
@@ -86,10 +89,14 @@ class LayeredNetwork(keras.Model):  # type: ignore[misc]  # Keras ships no types
         """Copies of the weights, for acting in NumPy, if there is nothing but dense layers."""
         if not self.plan.is_dense:
             return None
-        return [
-            (as_array(module.kernel), as_array(module.bias), str(layer.activation))
-            for module, layer in self._weighted()
-        ]
+        parts: list[DenseLayer | Affine] = []
+        activations = iter([str(layer.activation) for _, layer in self._weighted()])
+        for module in (*self.trunk.layers, *self.head.layers):
+            if isinstance(module, keras.layers.Dense):
+                parts.append((as_array(module.kernel), as_array(module.bias), next(activations)))
+            elif isinstance(module, keras.layers.BatchNormalization):
+                parts.append(_affine(module))
+        return folded(parts)
 
     def noisy_stages(self, output_activation: str) -> list[NoisyStage] | None:
         """The layers with their noise for acting in NumPy, if there is nothing but dense layers."""
@@ -147,6 +154,33 @@ def through_one_trunk(policy: keras.Model, value: keras.Model, s: tf.Tensor) -> 
     return policy.head(seen), value.head(seen)
 
 
+def with_layers(
+    make: MakeNetwork, architecture: Callable[[MLPSettings, Shape], Architecture], check: Callable[[Any], None]
+) -> MakeNetwork:
+    """Returns a maker of lists of layers where the given one makes an `MLP`.
+
+    Args:
+        make: The given one.
+        architecture: (settings of the MLP, shape of its input) -> what is made in its place.
+        check: Refuses another network, or lets it be as it is.
+    """
+
+    def made(input_shape: Shape, num_outputs: int) -> keras.Model:
+        network = make(input_shape, num_outputs)
+        if type(network) is not MLP:  # a class below it may do something else
+            check(network)
+            return network
+        return LayeredNetwork(architecture(network.settings, input_shape).plan(input_shape, num_outputs))
+
+    return made
+
+
+def _affine(norm: Any) -> Affine:
+    """A normalisation as it is in eval mode."""
+    weight, bias = as_array(norm.gamma), as_array(norm.beta)
+    return normalising(weight, bias, as_array(norm.moving_mean), as_array(norm.moving_variance), norm.epsilon)
+
+
 def _stacked(placed: Sequence[Placed]) -> keras.Sequential:
     made = [_MAKERS[type(one.layer)](one.layer, one.input_shape) for one in placed]
     return keras.Sequential([keras.Input(placed[0].input_shape), *made])
@@ -177,6 +211,8 @@ def _dense(layer: Dense, shape: Shape) -> Any:
 def _norm(layer: Norm, shape: Shape) -> Any:
     if layer.kind == "batch":
         return keras.layers.BatchNormalization(momentum=_MOMENTUM, epsilon=_EPSILON)
+    if layer.kind == BATCH_RENORM:
+        return BatchRenorm()
     if len(shape) == 1:
         return keras.layers.LayerNormalization(epsilon=_EPSILON)
     return keras.layers.GroupNormalization(1, epsilon=_EPSILON)

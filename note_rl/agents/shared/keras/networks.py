@@ -66,6 +66,7 @@ class MLP(keras.Sequential):  # type: ignore[misc]  # Keras ships no types
         last = dense_layer(widths[-1], num_outputs, std=std)
         flatten = [] if len(input_shape) == 1 else [keras.layers.Flatten()]
         super().__init__([keras.Input(input_shape), *flatten, *hidden, last])
+        self.settings = settings
         self.hidden_activation = settings.activation
         self.initializer = settings.initializer
         if self.initializer is not None:

@@ -144,6 +144,9 @@ class ByState(Numbers):
 
     def layers(self, network: Any, log_std: tf.Variable) -> list[DenseLayer] | None:
         """See `Numbers`."""
+        plan = getattr(means_of(network), "plan", None)
+        if plan is not None and not plan.hidden_is_dense:  # NumPy merges a normalisation: it has no such features
+            return None
         layers = dense_layers_of(means_of(network))
         if layers is None:
             return None

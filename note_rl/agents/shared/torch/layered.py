@@ -7,9 +7,20 @@ from typing import Any, Self, cast
 from torch import Tensor, nn
 
 from note_rl.agents.shared.architecture import Architecture, NetworkPlan, Placed, begin, weighted
+from note_rl.agents.shared.inserted_layers import BATCH_RENORM, Affine, folded, normalising
 from note_rl.agents.shared.layer_kinds import Activate, Conv, Dense, Dropout, Flatten, Layer, Norm, Pool, Shape
-from note_rl.agents.shared.torch.networks import ACTIVATIONS, MakeNetwork, as_dense_layers, as_numbers, begin_weights
+from note_rl.agents.shared.perceptrons import MLPSettings
+from note_rl.agents.shared.torch.networks import (
+    ACTIVATIONS,
+    MLP,
+    MakeNetwork,
+    as_dense_layers,
+    as_numbers,
+    begin_weights,
+    on_host,
+)
 from note_rl.agents.shared.torch.noisy import in_numpy, linear_layer
+from note_rl.agents.shared.torch.renorm import BatchRenorm
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import SettingName
 from note_rl.learners.numpy_noise import NoisyStage
@@ -81,12 +92,20 @@ class LayeredNetwork(nn.Module):
         return list(zip(modules, weighted((*self.plan.trunk, *self.plan.head)), strict=True))
 
     def dense_layers(self) -> list[DenseLayer] | None:
-        """The weights for acting in NumPy, views where they are on the CPU, if there is nothing but dense layers."""
+        """The weights for acting in NumPy, views where they are on the CPU, if there is nothing but dense layers.
+
+        Those that are merged with normalisations are copies.
+        """
         if not self.plan.is_dense:
             return None
         pairs = self._weighted()
         weights = [(module.weight, cast(Tensor, module.bias)) for module, _ in pairs]
-        return as_dense_layers(weights, [str(layer.activation) for _, layer in pairs])
+        dense = as_dense_layers(weights, [str(layer.activation) for _, layer in pairs])
+        modules = [module for module in (*self.trunk, *self.head) if isinstance(module, nn.BatchNorm1d | nn.Linear)]
+        if len(modules) == len(dense):
+            return dense
+        following = iter(dense)
+        return folded([_affine(one) if isinstance(one, nn.BatchNorm1d) else next(following) for one in modules])
 
     def noisy_stages(self, output_activation: str) -> list[NoisyStage] | None:
         """The layers with their noise for acting in NumPy, if there is nothing but dense layers."""
@@ -152,6 +171,34 @@ def through_one_trunk(policy: nn.Module, value: nn.Module, s: Tensor) -> tuple[T
     return cast(Tensor, of_policy.head(seen)), cast(Tensor, of_value.head(seen))
 
 
+def with_layers(
+    make: MakeNetwork, architecture: Callable[[MLPSettings, Shape], Architecture], check: Callable[[Any], None]
+) -> MakeNetwork:
+    """Returns a maker of lists of layers where the given one makes an `MLP`.
+
+    Args:
+        make: The given one.
+        architecture: (settings of the MLP, shape of its input) -> what is made in its place.
+        check: Refuses another network, or lets it be as it is.
+    """
+
+    def made(input_shape: Shape, num_outputs: int) -> nn.Module:
+        network = make(input_shape, num_outputs)
+        if type(network) is not MLP:  # a class below it may do something else
+            check(network)
+            return network
+        return LayeredNetwork(architecture(network.settings, input_shape).plan(input_shape, num_outputs))
+
+    return made
+
+
+def _affine(norm: nn.BatchNorm1d) -> Affine:
+    """A normalisation as it is in eval mode."""
+    tensors = [cast(Tensor, one) for one in (norm.weight, norm.bias, norm.running_mean, norm.running_var)]
+    weight, bias, mean, variance = (tensor.numpy() for tensor in on_host(tensors))
+    return normalising(weight, bias, mean, variance, norm.eps)
+
+
 def _stacked(placed: Sequence[Placed]) -> nn.Sequential:
     made = (_MAKERS[type(one.layer)](one.layer, one.input_shape) for one in placed)
     return nn.Sequential(*chain.from_iterable(made))
@@ -179,6 +226,8 @@ def _dense(layer: Dense, shape: Shape) -> list[nn.Module]:
 def _norm(layer: Norm, shape: Shape) -> list[nn.Module]:
     if layer.kind == "layer":
         return [nn.LayerNorm(shape, _EPSILON) if len(shape) == 1 else nn.GroupNorm(1, shape[2], _EPSILON)]
+    if layer.kind == BATCH_RENORM:
+        return [BatchRenorm(shape[0])]
     return [nn.BatchNorm1d(shape[0], _EPSILON) if len(shape) == 1 else nn.BatchNorm2d(shape[2], _EPSILON)]
 
 

@@ -83,6 +83,7 @@ class MLP(nn.Module):
         super().__init__()
         say_if_pixels(input_shape)
         self._initializer = settings.initializer
+        self._noisy_std = settings.noisy_std
         self.activation = settings.activation
         sizes = [math.prod(input_shape), *settings.hidden_sizes, num_outputs]
         self.linears = [linear_layer(i, o, settings.noisy_std) for i, o in pairwise(sizes)]
@@ -91,6 +92,12 @@ class MLP(nn.Module):
         self._viewed: tuple[list[Any], list[DenseLayer]] = ([], [])  # where weights lie, and what was read there
         if self._initializer is not None:
             self._draw(self._initializer, 1.0)
+
+    @property
+    def settings(self) -> MLPSettings:
+        """The settings that it was made with; not an attribute, which each replayed step would compare."""
+        sizes = tuple(linear.out_features for linear in self.linears[:-1])
+        return MLPSettings(sizes, self.activation, self._initializer, self._noisy_std)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, *input_shape] -> [B, num_outputs]."""
@@ -286,11 +293,25 @@ def _parameters_and_buffers(network: nn.Module) -> tuple[list[Tensor], list[Tens
 @contextmanager
 def evaluating(*networks: nn.Module) -> Iterator[None]:
     """Networks in eval mode while they say what to aim at, within a loss that trains them."""
-    before = [(layer, layer.training) for network in networks for layer in network.modules()]
-    for layer, _ in before:
-        layer.training = False
+    with _in_mode([layer for network in networks for layer in network.modules()], training=False):
+        yield
+
+
+@contextmanager
+def dropping(*networks: nn.Module) -> Iterator[None]:
+    """Dropout layers in train mode within the computation of targets, as DroQ has it."""
+    layers = [layer for network in networks for layer in network.modules() if isinstance(layer, nn.Dropout)]
+    with _in_mode(layers, training=True):
+        yield
+
+
+@contextmanager
+def _in_mode(layers: Sequence[nn.Module], training: bool) -> Iterator[None]:
+    before = [layer.training for layer in layers]
+    for layer in layers:
+        layer.training = training
     try:
         yield
     finally:
-        for layer, training in before:
-            layer.training = training
+        for layer, former in zip(layers, before, strict=True):
+            layer.training = former

@@ -113,7 +113,7 @@ def test_what_is_no_probability_of_each_choice_is_refused():
 
 
 @BOTH
-@pytest.mark.parametrize("name", ["DQN", "DoubleDQN", "DuelingDQN", "ACER"])
+@pytest.mark.parametrize("name", ["DQN", "DoubleDQN", "DuelingDQN", "ACER", "SACDiscrete"])
 def test_agents_of_one_choice_refuse_several_in_words(framework, name):
     with pytest.raises(
         EnvironmentMismatchError,

@@ -3,8 +3,10 @@
 import keras
 import pytest
 
+from note_rl.agents.keras import SAC
 from note_rl.policy import GreedyQPolicy
 from note_rl.training.callbacks import LambdaCallback
+from tests.note_rl.agents import continuous
 from tests.note_rl.learners.keras.moved_agents import Agent
 from tests.note_rl.samples import sample
 
@@ -36,6 +38,15 @@ def test_changes_that_come_seldom_are_traced_anew(monkeypatch):
         agent.learner.update(sample(1, 4), {})
     assert float(agent.w[0]) == 2 * sum(range(4))
     assert agent.learner.num_traces == 4
+
+
+def test_critics_whose_number_is_a_setting_are_traced_once():
+    agent = SAC(env=continuous.Target, hidden_size=(4,), num_critics=3, num_target_critics=2)
+    learner = continuous.ready(agent, [keras.optimizers.SGD(0.1) for _ in agent.param])
+    for seed in range(3):
+        learner.update(continuous.sample(agent, seed=seed), {})
+    assert learner.num_traces == 1
+    assert not learner._update.compilation.untraced
 
 
 def test_the_agent_s_own_counts_are_those_of_each_block():

@@ -18,6 +18,7 @@ EXTRAS = {
     "TD3": {"next_noise": (1,)},
     "SAC": {"noise": (1,), "next_noise": (1,)},
     "Rainbow": {"q_noise": (51,), "target_q_noise": (51,), "choice_q_noise": (51,)},
+    "CrossQ": {"noise": (1,), "next_noise": (1,)},
 }
 PARTS = {  # of which DQN is made under these names
     "Rainbow": {"double": True, "dueling": True, "stream_size": 4, "values": "categorical", "num_atoms": 5},
@@ -26,17 +27,19 @@ PARTS = {  # of which DQN is made under these names
 EACH, NONE = (True,) * 4, (False,) * 4
 DISCRETE = ("DQN", "DoubleDQN", "DuelingDQN", *PARTS, "PPO")
 NAMES = (*DISCRETE, "DDPG", "TD3", "SAC")
+CHOOSING = (*DISCRETE, "SACDiscrete")
+OPTIONS = {"CrossQ": {"critic_hidden_size": (8,)}}
 
 
 def minibatches(name="DQN", sync=(False, True, False, False, True), batch_size=6, seed=0):
     rng = np.random.default_rng(seed)
     shape = (len(sync), batch_size)
-    obs_size = 4 if name in DISCRETE else 3
+    obs_size = 4 if name in CHOOSING else 3
 
     def numbers(*inner):
         return rng.normal(size=(*shape, *inner)).astype(np.float32)
 
-    action = rng.integers(2, size=shape).astype(np.int32) if name in DISCRETE else np.tanh(numbers(1))
+    action = rng.integers(2, size=shape).astype(np.int32) if name in CHOOSING else np.tanh(numbers(1))
     terminated = (rng.random(shape) < 0.3).astype(np.float32)
     return Sample(
         **{"obs": numbers(obs_size), "action": action, "reward": numbers(), "next_obs": numbers(obs_size)},
@@ -56,12 +59,12 @@ def learner_of(agent, jit, make=adam, clip=0.5, names=(), expected=LONG):
 
 def built_in(name, **options):
     seed_everything(0)
-    env = "CartPole-v1" if name in DISCRETE else "Pendulum-v1"
+    env = "CartPole-v1" if name in CHOOSING else "Pendulum-v1"
     if name == "Rainbow":
         options["network"] = partial(MLP, hidden_sizes=(8,), noisy_std=0.5)
     if name in PARTS:
         return agents.DQN(hidden_size=(8,), env=env, **PARTS[name], **options)
-    return getattr(agents, name)(hidden_size=(8,), env=env, **options)
+    return getattr(agents, name)(hidden_size=(8,), env=env, **OPTIONS.get(name, {}), **options)
 
 
 def assert_same_state(one, other, **tolerance):

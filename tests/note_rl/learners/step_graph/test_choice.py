@@ -21,7 +21,10 @@ from tests.note_rl.learners.step_graph.recorded_agents import (
 )
 
 
-@pytest.mark.parametrize(("name", "make"), [*((name, adam) for name in NAMES), ("DQN", sgd), ("TD3", sgd)])
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [*((name, adam) for name in (*NAMES, "SACDiscrete", "CrossQ")), ("DQN", sgd), ("TD3", sgd)],
+)
 def test_on_and_off_agree(name, make):
     plain, traced = (learner_of(built_in(name), jit, make) for jit in (False, "auto"))
     for seed in range(3):
@@ -30,7 +33,7 @@ def test_on_and_off_agree(name, make):
         np.testing.assert_allclose(found.td_error, expected.td_error, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-5, atol=1e-6)
     assert_same_state(traced, plain, rtol=1e-5, atol=1e-6)
-    assert traced.num_traces == (2 if name == "TD3" else 1)
+    assert traced.num_traces == (2 if name in ("TD3", "CrossQ") else 1)
     assert plain.num_traces == 0
 
 

@@ -134,9 +134,8 @@ def test_exploration_of_numbers() -> None:
     assert values_at(sac, "agent.alpha", "agent.target_entropy", "network.critic.hidden_sizes") == [0.1, -2, [128]]
     assert values_at(sac, "buffer.train_freq", "buffer.gradient_steps") == [1, 1]
     assert list(sac["wrapper"]) == ["time"]
-    said = remarks_of("sac/MountainCarContinuous-v0")
-    assert "train_freq=[1, episode]" in said
-    assert "n_critics=1" in said
+    assert "train_freq=[1, episode]" in remarks_of("sac/MountainCarContinuous-v0")
+    assert sac["agent"]["num_critics"] == 1
     assert values_at(composed("sac/Pendulum-v1"), "agent.alpha", "agent.initial_alpha") == [None, 0.1]
     td3 = composed("td3/Pendulum-v1")
     assert values_at(td3, "noise.sigma", "buffer.target_update_interval", "network.hidden_sizes") == [
@@ -147,6 +146,21 @@ def test_exploration_of_numbers() -> None:
     assert composed("td3/MountainCarContinuous-v0")["noise"] == {}
     ddpg = composed("ddpg/MountainCarContinuous-v0")
     assert values_at(ddpg, "noise.sigma", "noise.dt", "buffer.target_update_interval") == [0.5, 0.01, 1]
+
+
+def test_critics_of_crossq_have_layers_and_a_number_of_their_own() -> None:
+    paths = (
+        "network.hidden_sizes",
+        "network.critic.hidden_sizes",
+        "agent.num_critics",
+        "buffer.target_update_interval",
+    )
+    typed = composed("crossq/Pendulum-v1")
+    assert values_at(typed, *paths) == [[128, 128], [128, 128], 3, 2]
+    assert values_at(typed, "optimizer.learning_rate", "buffer.train_freq", "buffer.learning_starts") == [1e-3, 1, 100]
+    assert remarks_of("crossq/Pendulum-v1") == ""
+    assert values_at(composed("crossq/MountainCarContinuous-v0"), *paths) == [[256, 256], [1024, 1024], 2, 3]
+    assert remarks_of("crossq/MountainCarContinuous-v0") == "use_sde=true: there is no such thing here"
 
 
 def test_exploration_by_the_state() -> None:

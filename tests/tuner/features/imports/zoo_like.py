@@ -184,6 +184,19 @@ LunarLander-v3:
   exploration_fraction: 0.24
   policy_kwargs: "dict(net_arch=[256, 256], n_quantiles=170)"
 """
+CROSSQ: Final = """
+Pendulum-v1:
+  n_timesteps: 20000
+  policy: 'MlpPolicy'
+  policy_delay: 2
+  policy_kwargs: "dict(n_critics=3, net_arch=[128, 128])"
+MountainCarContinuous-v0:
+  n_timesteps: 50000
+  policy: 'MlpPolicy'
+  train_freq: 32
+  gradient_steps: 32
+  use_sde: True
+"""
 FILES: Final = {
     "ppo": PPO,
     "a2c": A2C,
@@ -192,6 +205,7 @@ FILES: Final = {
     "td3": TD3,
     "ddpg": DDPG,
     "trpo": TRPO,
+    "crossq": CROSSQ,
     "qrdqn": QRDQN,
 }
 
