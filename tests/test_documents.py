@@ -287,7 +287,7 @@ def test_groups_and_commands_are_listed() -> None:
     assert sorted(files) == sorted(path.name for path in conf.glob("*.yaml"))
 
 
-RUN = {"README.md", *(f"tuner/guide/{name}.md" for name in ("agents", "adapt", "extend", "python"))}
+RUN = {"README.md", *(f"tuner/guide/{name}.md" for name in ("agents", "alphazero", "adapt", "extend", "python"))}
 """Documents whose blocks are run by the tests below, which look at what comes of it."""
 
 
@@ -331,6 +331,12 @@ def test_the_agent_of_the_guide_trains() -> None:
     assert names["agent"].num_env_steps == 256
     assert names["agent"].num_gradient_steps == 256 // 64 * 32
     assert 8 <= names["agent"].evaluate(1).mean <= 500
+
+
+def test_an_agent_searches_in_the_simulator_of_the_guide() -> None:
+    agent = run_code("tuner/guide/alphazero.md")["agent"]
+    assert type(agent.simulator).__name__ == "StateSimulator"
+    assert agent.predict(np.array([-0.5, 0.0], np.float32))[0] in range(3)
 
 
 def test_an_algorithm_is_added(tuner: CommandLine, examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from note_rl.collect.base import Collecting
 from note_rl.collect.contract import check_allowed, check_answers
-from note_rl.collect.policy_runner import Act, answers_of
+from note_rl.collect.policy_runner import Act, answers_of, masked_answers
 from note_rl.collect.step_rows import Rows
 from note_rl.environments import Environments
 from note_rl.environments.frames import FrameStack
@@ -88,8 +88,7 @@ class Collector(Collecting):
                 check_answers(scores, self.num_envs, policy, envs.action_space)
                 self._answers_seen = True
             mask = envs.action_mask
-            if mask is not None:
-                scores = policy.masked(scores, mask)
+            scores = masked_answers(act, policy, scores, mask)
             action = policy.select(scores, self.rng)
             if mask is not None:
                 check_allowed(action, mask, policy)

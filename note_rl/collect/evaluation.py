@@ -10,7 +10,7 @@ from gymnasium import spaces
 from gymnasium.wrappers import NormalizeObservation
 
 from note_rl.collect.contract import check_answers
-from note_rl.collect.policy_runner import Act, answers_of
+from note_rl.collect.policy_runner import Act, answers_of, masked_answers
 from note_rl.environments import (
     Env,
     Environments,
@@ -61,7 +61,7 @@ class Greedy:
 
     def __init__(self, act: Act, policy: Policy | None, action_space: Any, frame_stack: int = 1) -> None:
         self.state = RecurrentState()
-        self._answers_to = answers_of(act, self.state)
+        self._act, self._answers_to = act, answers_of(act, self.state)
         self.policy = default_policy(action_space) if policy is None else policy
         self.policy.use_space(action_space)
         self._action_space = action_space
@@ -81,9 +81,7 @@ class Greedy:
         if not self._answers_seen:
             check_answers(answers, len(obs), self.policy, self._action_space)
             self._answers_seen = True
-        if action_mask is not None:
-            answers = self.policy.masked(answers, action_mask)
-        return self.policy.greedy(answers)
+        return self.policy.greedy(masked_answers(self._act, self.policy, answers, action_mask))
 
 
 def evaluate(acting_in: ActingIn, env: EnvLike, num_episodes: int, seed: int) -> Evaluation:

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from note_rl.environments.normalise import ObservationNormaliser
 from note_rl.learners.declarations import is_recurrent
 from note_rl.learners.recurrence import RecurrentState
+from note_rl.policy import Policy
+from note_rl.tree_search.simulators import masks_refused
 from note_rl.types import Array, BoolArray, FloatArray
 
 Act = Callable[[Array], FloatArray]
@@ -37,14 +39,48 @@ def answers_of(act: Act, state: RecurrentState, rng: np.random.Generator | None 
     Args:
         act: A `PolicyRunner`, or any function.
         state: Of the environments, which is kept here from step to step if the agent is recurrent.
-        rng: Draws the noise of an agent that explores by that (`Declared.acting_noise`), anew for each answer; None:
-            there is no noise.
+        rng: Draws the noise of an agent that explores by that (`Declared.acting_noise`, `Declared.searches_ahead`),
+            anew for each answer; None: there is no noise.
     """
-    if isinstance(act, PolicyRunner) and act.is_recurrent:
+    if not isinstance(act, PolicyRunner):
+        return lambda obs, starts: act(obs)
+    if act.is_recurrent:
         return lambda obs, starts: act(obs, state, starts)
-    if isinstance(act, PolicyRunner) and rng is not None and act.num_noise:
+    if rng is not None and act.num_noise:
         return lambda obs, starts: act.explore(obs, rng)
+    agent = getattr(act.learner, "agent", None)
+    if rng is not None and getattr(agent, "searches_ahead", False):
+        return lambda obs, starts: _explored(act, agent, rng, obs)
     return lambda obs, starts: act(obs)
+
+
+def masked_answers(act: Act, policy: Policy, answers: FloatArray, mask: BoolArray | None) -> FloatArray:
+    """Returns answers in which the policy finds no action that a mask forbids.
+
+    Args:
+        act: What has given the answers.
+        policy: Chooses by them.
+        answers: As `answers_of` gives them. [E, ...]
+        mask: Which actions are allowed; None: all. [E, A]
+
+    Raises:
+        EnvironmentMismatchError: There is a mask, and the agent searches ahead, where it would not be heeded.
+    """
+    if mask is None:
+        return answers
+    agent = getattr(act.learner, "agent", None) if isinstance(act, PolicyRunner) else None
+    if getattr(agent, "searches_ahead", False):
+        raise masks_refused(type(agent).__name__, "a mask")
+    return policy.masked(answers, mask)
+
+
+def _explored(act: Act, agent: Any, exploration: np.random.Generator, obs: Array) -> FloatArray:
+    """Returns the answers of an agent that draws random numbers for them."""
+    agent.exploration = exploration
+    try:
+        return act(obs)
+    finally:
+        agent.exploration = None
 
 
 SomeLearner = TypeVar("SomeLearner", bound=ActingLearner)

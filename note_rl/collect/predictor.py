@@ -11,7 +11,7 @@ from gymnasium.vector.utils import batch_space, iterate
 
 from note_rl.adaptive.scheduled import ScheduledValues, owners
 from note_rl.collect.evaluation import Greedy
-from note_rl.collect.policy_runner import PolicyRunner, answers_of
+from note_rl.collect.policy_runner import PolicyRunner, answers_of, masked_answers
 from note_rl.environments import Env, as_the_space_has_it, flat_observations
 from note_rl.environments.action_masks import truth_values
 from note_rl.environments.frames import FrameStack
@@ -41,8 +41,8 @@ class Exploring:
         self._policy = copy.deepcopy(exploration(settings.policy, None, per_agent=settings.multi_agent))
         agent.learner.actor.parameters_changed()  # by anybody, since it acted last
         self.state = RecurrentState()
-        act = PolicyRunner(agent.learner, agent.obs_normaliser, settings.multi_agent)
-        self._answers_to = answers_of(act, self.state, rng)
+        self._act = PolicyRunner(agent.learner, agent.obs_normaliser, settings.multi_agent)
+        self._answers_to = answers_of(self._act, self.state, rng)
         self._frames = FrameStack(settings.experience.frame_stack)
         self._is_bound = False
 
@@ -52,8 +52,7 @@ class Exploring:
             self._bind(len(obs))
         self._policy.reset(np.flatnonzero(starts))
         answers = self._answers_to(self._frames.show(obs, starts), starts)
-        if action_mask is not None:
-            answers = self._policy.masked(answers, action_mask)
+        answers = masked_answers(self._act, self._policy, answers, action_mask)
         return self._policy.for_env(self._policy.select(answers, self._rng))
 
     def _bind(self, num_envs: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from note_rl.examples.coordination import CoordinationGame
 from note_rl.examples.side_by_side import side_by_side
+from note_rl.support.value_kinds import NOT_NEGATIVE
 
 
 class SideBySideDQN:
@@ -139,3 +140,42 @@ class ManualMADDPG(ManualDDPG):
         **options: Any,
     ) -> None:
         super().__init__(hidden_size, tau, gamma, lr, processes, env=env, grouped=True, **options)
+
+
+class ManualAlphaZero:
+    """AlphaZero in CartPole.
+
+    The older library has other defaults: more simulations for each action, c_puct 2.0, and one wider trunk of ReLUs for
+    policy and value, in place of two networks of tanh.
+
+    Args:
+        env_name: Id of the environment.
+        **options: num_simulations, c_puct and all others of the agent.
+    """
+
+    temperature: float
+
+    def __init__(self, env_name: str = "CartPole-v1", **options: Any) -> None:
+        super().__init__(**{"env": env_name, **options})
+
+    @property
+    def mcts_temp(self) -> float:
+        """The temperature, under the manuals' name."""
+        return self.temperature
+
+    @mcts_temp.setter
+    def mcts_temp(self, value: float) -> None:
+        self.temperature = NOT_NEGATIVE("mcts_temp", value)
+
+
+class SideBySideAlphaZero(ManualAlphaZero):
+    """The same in several environments.
+
+    Args:
+        processes: Environments stepped side by side.
+        env_name: Id of each of them.
+        **options: num_simulations, c_puct and all others of the agent.
+    """
+
+    def __init__(self, processes: int = 7, env_name: str = "CartPole-v1", **options: Any) -> None:
+        super().__init__(**{"env": side_by_side(env_name, processes), **options})

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, get_args
 
+import numpy as np
 from gymnasium import spaces
 
 from note_rl.environments import Env, bounded_actions, num_discrete_actions
@@ -60,6 +61,8 @@ class Declared:
         num_output_layers: How many of acting_layers(), counted from the last, have no width of `hidden_sizes`.
         frame_stack: Frames that its networks see together, as set() must say too; None: whatever set() says.
         couples_samples: Samples of a batch influence each other's loss on purpose.
+        searches_ahead: Its action() searches in a simulator of the environment, from observations and by rewards as
+            they are; normalised ones are refused. While steps are collected, `exploration` is there.
         normal_inputs: Standard normal numbers that the loss draws on: shapes for one sample, by name.
         shared_normal_inputs: Those of them that are the same for all samples of a minibatch.
         resamples_noise: Whether it draws noise for noisy layers of its networks; see `acting_noise`.
@@ -71,6 +74,8 @@ class Declared:
             the minibatch and in those that followed, else 0, [B, A]; None: the environment does not tell, and all are.
         importance_ratio: While its loss is evaluated, pi(a|s) / mu(a|s) of the agent's own policy pi and the policy mu
             that chose, when it chose, [B]; None: that drew from pi. A class that declares it weighs by it.
+        exploration: The generator of random numbers of exploration, while steps are collected for training; None: the
+            agent acts without exploration, or is not one that declares `searches_ahead`.
         gsde: State-dependent exploration; None: its noise does not depend on the state, or there is none.
         state_before, episode_start: Of a recurrent agent that learns from rollouts, while its loss is evaluated; see
             `initial_state`. None: the agent has no state.
@@ -85,6 +90,7 @@ class Declared:
     default_normalise_advantage: ClassVar[bool] = True
     has_value_network: ClassVar[bool] = False
     resamples_noise: ClassVar[bool] = False
+    searches_ahead: ClassVar[bool] = False
     set_defaults: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     default_update_batches: int | None = None
     frame_stack: int | None = None
@@ -97,6 +103,7 @@ class Declared:
     action_mask: Any = None
     next_action_mask: Any = None
     importance_ratio: Any = None
+    exploration: np.random.Generator | None = None
     gsde: Any = None
     state_before: Any = None
     episode_start: Any = None
@@ -158,6 +165,7 @@ class Declared:
         _check_flag(cls, "on_policy", (None, True, False))
         _check_flag(cls, "reads_triplets", (None, True, False))
         _check_flag(cls, "has_value_network", (False, True))
+        _check_flag(cls, "searches_ahead", (False, True))
         if vars(cls).get("action_kinds") is not None:
             _check_names(cls, "action_kinds", get_args(ActionKind))
         _check_names(cls, "batch_attributes", tuple(BATCH_ATTRIBUTES))
@@ -333,6 +341,7 @@ def check_settings(kind: type[Declared], settings: Settings) -> None:
             "self.ended [B, T], and declare that as batch_attributes = ('ended',); else {}",
             *(SEQUENCES.at(True), kind.__name__, SEQUENCES.leave_out()),
         )
+    _check_as_they_are(kind, settings)
     weighs = _weighs(kind, settings)
     for name in kind.batch_attributes:
         attribute = BATCH_ATTRIBUTES[name]
@@ -352,6 +361,15 @@ def check_settings(kind: type[Declared], settings: Settings) -> None:
             "{} learns from what its own policy chose, and {} chooses in another way: {}",
             *(kind.__name__, type(settings.policy).__name__, _SAMPLED),
         )
+
+
+def _check_as_they_are(kind: type[Declared], settings: Settings) -> None:
+    for name in ("normalise_obs", "normalise_reward"):
+        if kind.searches_ahead and getattr(settings, name):
+            raise AgentContractError(
+                "{} searches in a simulator, from observations and by rewards as the environment gives them: {}",
+                *(kind.__name__, named(Settings, name).leave_out()),
+            )
 
 
 def _weighs(kind: type[Declared], settings: Settings) -> bool:

@@ -35,6 +35,7 @@ SMALL_AGENTS = {
     "a2c": ("agent=a2c", "env.num_envs=2"),
     "a2c_continuous": ("agent=a2c_continuous", "env=pendulum", "env.num_envs=2"),
     "acer": ("agent=acer", "env.num_envs=2", "buffer.num_steps=10", "buffer.learning_starts=64"),
+    "alphazero": ("agent=alphazero", *_ON_POLICY, "agent.num_simulations=4"),
     "bc": ("agent=bc", "buffer.dataset.num_episodes=1", "buffer.train_freq=20", "buffer.gradient_steps=2"),
     "bc_continuous": ("agent=bc_continuous", "env=pendulum", f"buffer.dataset={_RECORDED}", "buffer.train_freq=80"),
     "dqn": ("agent=dqn", *_OFF_POLICY),

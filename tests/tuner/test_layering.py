@@ -18,7 +18,17 @@ FILES = {path.relative_to(root.parent).as_posix(): path for root in ROOTS for pa
 ROOMS = {
     "note_rl": (
         *("types", "errors", "seeding", "support"),
-        *("policy", "settings", "environments", "learners", "replay", "adaptive", "collect", "optimizers"),
+        *(
+            "policy",
+            "settings",
+            "environments",
+            "tree_search",
+            "learners",
+            "replay",
+            "adaptive",
+            "collect",
+            "optimizers",
+        ),
         *("distributed", "training", "rl", "rl_pytorch", "agents", "examples"),
     ),
     "tuner": (

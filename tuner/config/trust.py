@@ -22,7 +22,21 @@ from tuner.config.signatures import home_of
 from tuner.errors import UserError
 
 _AGENTS = (
-    *("A2C", "ACER", "BC", "CrossQ", "DDPG", "DQN", "DoubleDQN", "DuelingDQN", "GAIL", "MADDPG", "PPO", "SAC"),
+    *(
+        "A2C",
+        "ACER",
+        "AlphaZero",
+        "BC",
+        "CrossQ",
+        "DDPG",
+        "DQN",
+        "DoubleDQN",
+        "DuelingDQN",
+        "GAIL",
+        "MADDPG",
+        "PPO",
+        "SAC",
+    ),
     *("SACDiscrete", "TD3", "TRPO"),
 )
 _PARTS: Mapping[str, tuple[str, ...]] = {

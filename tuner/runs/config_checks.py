@@ -22,6 +22,7 @@ from note_rl.learners.declarations import Declared, check_actions, check_setting
 from note_rl.policy.discrete import DiscretePolicy
 from note_rl.settings import Plateau, RolloutSettings, Settings
 from note_rl.settings.state_dependent_noise import check_explores_alike
+from note_rl.tree_search import simulator_of
 from tuner.checking.hydra_messages import paths_of
 from tuner.checking.other_libraries import called_here
 from tuner.checking.schema import Schema
@@ -409,6 +410,8 @@ def _check_environment(run: RunConfig) -> None:
         if not run.training.multi_agent:
             check_spaces(environment)
         check_actions(declared(run), environment)
+        if declared(run).searches_ahead and run.agent.get("simulator") is None:
+            simulator_of(flat_observations(environment), None, declared(run).__name__)
         if str(run.policy["_target_"]).startswith(_FRAMEWORK_FREE):
             build_policy(run).use_space(environment.action_space)
         if not run.training.multi_agent:

@@ -1,10 +1,11 @@
 """Common base of algorithms that learn a policy and its value from rollouts."""
 
 from dataclasses import InitVar
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from note_rl.agents.shared import MakeNetwork, PolicySettings
 from note_rl.errors import EnvironmentMismatchError
+from note_rl.learners.declarations import ActionKind
 from note_rl.settings import GSDE
 from note_rl.settings.state_dependent_noise import gsde as gsde_kind
 from note_rl.support.setting_fields import setting
@@ -21,7 +22,7 @@ class ActorCriticSettings(PolicySettings):
     """
 
     on_policy = True
-    action_kinds = ("discrete", "multi_discrete", "multi_binary", "continuous")
+    action_kinds: ClassVar[tuple[ActionKind, ...] | None] = ("discrete", "multi_discrete", "multi_binary", "continuous")
     has_value_network = True
 
     critic_network: InitVar[MakeNetwork | None] = setting(

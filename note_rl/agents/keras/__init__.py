@@ -2,6 +2,7 @@
 
 from note_rl.agents.a2c.keras import A2C
 from note_rl.agents.acer.keras import ACER
+from note_rl.agents.alphazero.keras import AlphaZero
 from note_rl.agents.bc.keras import BC
 from note_rl.agents.crossq.keras import CrossQ
 from note_rl.agents.ddpg.keras import DDPG
@@ -28,6 +29,7 @@ __all__ = [
     "SAC",
     "TD3",
     "TRPO",
+    "AlphaZero",
     "CrossQ",
     "DoubleDQN",
     "DuelingDQN",

@@ -2,6 +2,7 @@
 
 from note_rl.agents.a2c.torch import A2C
 from note_rl.agents.acer.torch import ACER
+from note_rl.agents.alphazero.torch import AlphaZero
 from note_rl.agents.bc.torch import BC
 from note_rl.agents.crossq.torch import CrossQ
 from note_rl.agents.ddpg.torch import DDPG
@@ -28,6 +29,7 @@ __all__ = [
     "SAC",
     "TD3",
     "TRPO",
+    "AlphaZero",
     "CrossQ",
     "DoubleDQN",
     "DuelingDQN",

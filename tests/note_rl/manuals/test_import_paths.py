@@ -16,6 +16,8 @@ PATHS = {
     "PPO": "PPO",
     "DDPG_HER": "DDPG",
     "MADDPG": "DDPG",
+    "AlphaZeroCartPole": "AlphaZeroCartPole",
+    "pool_network.AlphaZeroCartPole": "AlphaZeroCartPole",
     "pool_network.DQN": "DQN",
     "pool_network.DQN_pr": "DQN",
     "pool_network.DQN_PR": "DQN",
@@ -45,7 +47,7 @@ def test_import_lines_in_place_of_the_manuals(line: str) -> None:
 
 
 def test_there_are_import_lines() -> None:
-    assert len(import_lines()) == 7
+    assert len(import_lines()) == 8
 
 
 def test_networks_of_note_are_named_as_those_of_a_framework() -> None:

@@ -84,6 +84,12 @@ CASES = {
         {"policy": SoftmaxPolicy(), "num_envs": 2, "sequence_length": 4, "pool_size": 50, "learning_starts": 30},
         {"hidden_size": (8,)},
     ),
+    "tree_search": Case(  # with noise at the root
+        "AlphaZero",
+        "CartPole-v1",
+        {"policy": SoftmaxPolicy(), "rollout_steps": 16, "batch": 16, "num_epochs": 2, "num_envs": 2},
+        {"hidden_size": (8,), "num_simulations": 4},
+    ),
     "normalised_prioritized_gaussian_rollout": Case(
         "PPO",
         "Pendulum-v1",

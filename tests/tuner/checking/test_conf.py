@@ -88,6 +88,7 @@ NEEDS = {  # choices that fit only one agent, or ask for something
     "space/acer": "agent=acer",
     "space/a2c_continuous": "agent=a2c_continuous",
     "space/a2c_gsde": "agent=a2c_continuous env=pendulum policy=gsde",
+    "space/alphazero": "agent=alphazero",
     "space/bc": "agent=bc",
     "space/bc_continuous": "agent=bc_continuous env=pendulum buffer.dataset=mine",
     "space/crossq": "agent=crossq",

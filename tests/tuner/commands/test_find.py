@@ -113,6 +113,7 @@ def test_a_function_is_no_agent(tuner: CommandLine) -> None:
             ("lr", "agent=ppo", "network=lstm", "finder.mode=kl"),
             "which an agent with a memory has within whole sequences only: use loss",
         ),
+        (("lr", "agent=alphazero", "finder.mode=kl"), "those of AlphaZero are the visits of a search"),
         (("lr", "agent=trpo", "finder.mode=kl"), "TRPO has update() in place of a loss"),
         (("lr", "schedule=linear_lr", "schedule.learning_rate.start=0.1"), "sets the rate whatever optimizer.learning"),
         (("optimizer", "finder.candidates=[adam]"), "must name at least two different choices of optimizer"),

@@ -17,7 +17,7 @@ from tuner.errors import UserError
 
 AGENTS = [
     *("A2C", "ACER", "BC", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO", "CrossQ", "DoubleDQN"),
-    *("DuelingDQN", "SACDiscrete"),
+    *("DuelingDQN", "SACDiscrete", "AlphaZero"),
 ]
 PACKAGES = {"torch": "pytorch", "keras": "keras"}
 

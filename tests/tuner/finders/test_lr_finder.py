@@ -14,9 +14,11 @@ from PIL import Image
 from note_rl.errors import SettingsError
 from note_rl.lr_finder import LRFinder
 from note_rl.optimizers.rates import Rates
+from note_rl.settings import RolloutSettings
 from tests.tuner.finders.agents import CURVATURE, Locked, inline, params, quadratic, small_dqn, small_ppo
 from tuner.errors import UserError
 from tuner.finders.learning_rate.range_test import rate_at_kl
+from tuner.finders.learning_rate.search import chosen_mode
 
 
 @pytest.mark.parametrize("curvature", [CURVATURE, 0.37])
@@ -72,6 +74,17 @@ def test_the_change_of_a_policy_decides_for_agents_that_learn_from_rollouts(tmp_
     assert curve["ess"][0] > 0.999
     assert found.suggestion.rate is not None
     assert 1e-4 < found.suggestion.rate < 3e-2
+
+
+def test_an_agent_that_searches_is_measured_by_its_loss() -> None:
+    """Its probabilities are visits of a search, which a network does not give alone."""
+    from note_rl.agents.pytorch import PPO, AlphaZero
+
+    experience = RolloutSettings()
+    assert chosen_mode("auto", experience, PPO) == "kl"
+    assert chosen_mode("auto", experience, AlphaZero) == "loss"
+    with pytest.raises(UserError, match="those of AlphaZero are the visits of a search, not those of its network"):
+        chosen_mode("kl", experience, AlphaZero)
 
 
 def test_the_rate_at_a_change_is_between_its_neighbours() -> None:

@@ -65,17 +65,23 @@ def chosen_mode(asked: str, experience: Any, kind: type, has_memory: bool = Fals
     Args:
         asked: auto, or a mode.
         experience: Settings.
-        kind: Class of the agent. One that has no loss is measured by its returns.
+        kind: Class of the agent. One that has no loss is measured by its returns, one that searches ahead by its loss.
         has_memory: Whether its network has one: probabilities of its actions are known within whole sequences only.
 
     Raises:
         AgentContractError: Such an agent is to be measured by its loss.
-        UserError: The change of a policy with a memory is to be measured.
+        UserError: The change of a policy with a memory is to be measured, or of one that searches ahead.
     """
     if asked == "kl" and has_memory:
         raise UserError(
             "finder.mode=kl (metrics) compares the probabilities of single actions, which an agent with a memory has "
             "within whole sequences only: use loss"
+        )
+    searches = getattr(kind, "searches_ahead", False)
+    if asked == "kl" and searches:
+        raise UserError(
+            f"finder.mode=kl (metrics) compares the probabilities of actions before and after a step of training, and "
+            f"those of {kind.__name__} are the visits of a search, not those of its network: use loss"
         )
     if asked in ("loss", "kl"):
         check_loss(kind)
@@ -83,7 +89,7 @@ def chosen_mode(asked: str, experience: Any, kind: type, has_memory: bool = Fals
         return asked
     if not has_loss(kind):
         return "return"
-    return "kl" if isinstance(experience, RolloutSettings) and not has_memory else "loss"
+    return "kl" if isinstance(experience, RolloutSettings) and not (has_memory or searches) else "loss"
 
 
 AtRate = Callable[[float], Subject]

@@ -1,0 +1,9 @@
+"""AlphaZero for CartPole in several environments side by side."""
+# ruff: noqa: N999 (the manuals' name of the module)
+
+from note_rl.agents import pytorch as agents
+from note_rl.examples.manual_arguments import SideBySideAlphaZero
+
+
+class AlphaZeroCartPole(SideBySideAlphaZero, agents.AlphaZero):
+    """`note_rl.agents.pytorch.AlphaZero` with the arguments of `SideBySideAlphaZero`."""
