@@ -263,8 +263,9 @@ def check_framework(backend: BackendConfig) -> None:
     wanted = [backend.module, "keras"] if backend.name == "keras" else [backend.module]
     missing = [module for module in wanted if importlib.util.find_spec(module) is None]
     if missing:
+        are = "is" if len(missing) == 1 else "are"
         raise UserError(
-            f"backend={backend.name} needs {' and '.join(missing)}, which is not installed: "
+            f"backend={backend.name} needs {' and '.join(missing)}, which {are} not installed: "
             f"pip install 'note-rl[{backend.name}]', or take the other backend"
         )
 

@@ -17,11 +17,18 @@ def warnings(summary: StudySummary) -> list[str]:
 
 def _edges(summary: StudySummary, found: Coverage) -> str:
     values = summary.params_of(summary.winner_label or "")
+    named = found.edges[:_MOST_NAMED]
+    rest = len(found.edges) - len(named)
     where = join_words(
-        f"{reach.path} {format_value(values.get(reach.path))} ({reach.edge} end of {summary.space[reach.path]})"
-        for reach in found.edges
+        [
+            *(
+                f"{reach.path} {format_value(values.get(reach.path))} ({reach.edge} end of {summary.space[reach.path]})"
+                for reach in named
+            ),
+            *([f"{counted(rest, 'further parameter')} (see the report)"] if rest else []),
+        ]
     )
-    typed = " ".join(f"'{reach.widen}'" for reach in found.edges)
+    typed = " ".join(f"'{reach.widen}'" for reach in named)
     return (
         f"The winner and most of the best trials lie at an edge of the search space: {where}. To search beyond it, "
         f"begin another study (study.name=...) with {typed}."

@@ -18,7 +18,7 @@ def widened(described: Mapping[str, Any], edge: str) -> str:
     """The override that moves an edge outwards; empty where there is nothing beyond it.
 
     A range that does not go below 0 is kept from it, one that does not go above 1 as well: shares, probabilities and
-    coefficients end there.
+    coefficients end there. A range that does not reach such a value stops short of it, as it may be none that can be.
 
     Args:
         described: A parameter as `Parameter.describe` gives it.
@@ -46,10 +46,12 @@ def _beyond(described: Mapping[str, Any], edge: str) -> float | None:
         moved = end + sign * _whole_steps(_SHARE * (high - low), described)
     if described["integer"]:
         moved = float(round(moved))
-    if low >= 0.0:
-        moved = max(moved, 1.0 if described["integer"] and low >= 1.0 else 0.0)
+    if described["integer"]:
+        moved = max(moved, min(low, 1.0)) if low >= 0.0 else moved
+    elif low >= 0.0 and not described["log"]:
+        moved = max(moved, low / 2.0)
     if high <= 1.0 and not described["integer"]:
-        moved = min(moved, 1.0)
+        moved = min(moved, (high + 1.0) / 2.0)
     return None if moved == end or (described["log"] and moved <= 0.0) else moved
 
 

@@ -9,6 +9,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from tuner.features.coverage.facts import COVERAGE, Coverage, Reach
 from tuner.features.coverage.ranges import MIN_TRIALS, coverage
+from tuner.features.coverage.wider_range import widened
 from tuner.results.records import StudySummary
 from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.study.space.space import Space
@@ -138,6 +139,20 @@ def test_the_widened_range_is_one_that_can_be_searched() -> None:
     assert reach_of(found, "agent.gamma").widen == "space.agent.gamma.low=0.8"
     wider = Space.from_config({"agent": {"gamma": {**TREE["agent"]["gamma"], "low": 0.8}}}, CONFIG)
     assert wider.distributions()["1-agent.gamma"] == FloatDistribution(1e-4, 0.2, log=True)
+
+
+@pytest.mark.parametrize(
+    ("edge", "typed"), [("low", "space.agent.clip.low=0.05"), ("high", "space.agent.clip.high=0.55")]
+)
+def test_a_range_above_0_is_not_widened_to_it(edge: str, typed: str) -> None:
+    """A clip of 0 is none that can be."""
+    described = {"path": "agent.clip", "scale": "Range", "low": 0.1, "high": 0.4, "log": False, "integer": False}
+    assert widened({**described, "step": None, "of": []}, edge) == typed
+
+
+def test_a_share_below_1_is_not_widened_to_1() -> None:
+    described = {"path": "agent.tau", "scale": "Range", "low": 0.2, "high": 0.9, "log": False, "integer": False}
+    assert widened({**described, "step": None, "of": []}, "high") == "space.agent.tau.high=0.95"
 
 
 def test_a_summary_keeps_it() -> None:

@@ -1,5 +1,6 @@
 """Coverage of a search in the verdict and on the page."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from tests.tuner.reporting.summaries import full_study
@@ -10,6 +11,16 @@ from tuner.results.verdict import verdict
 
 EDGE = Reach("agent.gamma", 10, 9, 6, 6.5, "low", "space.agent.gamma.low=0.8")
 NARROW = Reach("optimizer.learning_rate", 10, 8, 2, 6.5)
+
+
+def test_of_many_edges_three_are_said() -> None:
+    paths = ("agent.gamma", "optimizer.learning_rate", "a.b", "a.c", "a.d")
+    edges = tuple(replace(EDGE, path=path, widen=f"space.{path}.low=0") for path in paths)
+    summary = full_study(facts={COVERAGE.key: Coverage(10, edges)}, space=dict.fromkeys(paths, "0 to 1"))
+    said = verdict(summary).sentence
+    assert "a.b" in said
+    assert "a.c" not in said
+    assert "and 2 further parameters (see the report)" in said
 
 
 def test_an_edge_is_said_with_what_to_type() -> None:
