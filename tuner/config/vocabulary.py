@@ -64,7 +64,7 @@ CHOICES: Final = {
     "MADDPG": "agent=maddpg",
     "an environment with discrete actions": "an environment with discrete actions (env=cartpole)",
     "an environment with continuous actions": "an environment with continuous actions (env=pendulum)",
-    "the setting simulator": "agent.simulator",
+    "the setting simulator": "a simulator of your own (tuner guide alphazero)",
     "hidden_sizes": "network=mlp",
     "give the agent network=CNN (note_rl.agents.*.networks.CNN)": "use network=cnn",
     "hidden_sizes or layers": "network=mlp or layers",

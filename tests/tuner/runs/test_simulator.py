@@ -309,7 +309,9 @@ def test_a_function_of_the_users_own_is_trained_and_tuned(tuner: CommandLine) ->
         width = run.params.get("agent.width", 3)
         assert run.curve == ((0.5, width / 2), (1.0, 2.0 * width)), "reported, and returned"
     assert json.loads(Path("studies/mine/screen/0/trial.json").read_text())["config"]["agent"]["scale"] == 2.0
-    silent = tuner("train", "agent=function", "agent._target_=mine_to_tune.silent", "+agent.width=3", "tracker=jsonl")
+    silent = tuner(
+        "train", "agent=function", "agent._target_=mine_to_tune.silent", "+agent.width=3", "hydra.run.dir=silent"
+    )
     assert silent.status == 2
     assert "silent has no score: let it call tuner.report(fraction, value) or return one" in silent.errors
     by_epochs = (

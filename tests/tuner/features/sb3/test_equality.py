@@ -34,7 +34,7 @@ def test_the_verdict_is_that_of_the_function_written_by_hand(tuner: CommandLine)
     found = [study(tuner, *one) for one in (("library", LIBRARY), ("function", FUNCTION))]
     runs = [[(run.stage, run.label, run.seed, dict(run.params), run.value) for run in one.runs] for one in found]
     assert runs[0] == runs[1]
-    assert len(runs[0]) >= 5
+    assert len(runs[0]) >= 4
     assert len({run[-1] for run in runs[0]}) > 1, "runs that all score alike would be equal anyway"
     curves = [[[value for _, value in run.curve] for run in one.runs] for one in found]
     assert curves[0] == curves[1]
