@@ -283,6 +283,9 @@ def _check_written_for(run: RunConfig) -> None:
 def _check_constructor(run: RunConfig) -> None:
     """An agent is made with three arguments besides its settings; one of the user's own may not take them."""
     target = str(run.agent["_target_"])
+    for name, place in _OF_NETWORKS.items():
+        if name in run.agent and target.startswith("note_rl."):
+            raise UserError(f"agent.{name} has no effect beside a chosen network: type {place}=[64,64], or such widths")
     signature = signature_of(target)
     if signature is None or signature.is_open or run.agent.get("_args_"):
         return
@@ -295,6 +298,8 @@ def _check_constructor(run: RunConfig) -> None:
 
 
 _ARGUMENTS = ("env", "network", "device")
+_OF_NETWORKS = {"hidden_size": "network.hidden_sizes", "critic_hidden_size": "network.critic.hidden_sizes"}
+"""Arguments of agents that say how wide networks are where none is chosen."""
 
 
 def _check_schedules(resolved: JsonDict) -> None:

@@ -189,6 +189,7 @@ TRAIN = {
         ["env=catch", "network=nature_cnn", "network.layers.9.dense=3"],
         "unknown key network.layers.9.dense; network.layers has 4 entries, the first of which is network.layers.0",
     ),
+    "widths of an agent": (["+agent.hidden_size=512"], "no effect beside a chosen network: type network.hidden_sizes="),
     "a width in place of widths": (["network.hidden_sizes=3"], "of one, type network.hidden_sizes=[3]"),
     "sequences for an agent that needs them": (
         ["agent=acer", "buffer=replay"],
