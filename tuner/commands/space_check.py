@@ -13,8 +13,8 @@ from tuner.study.space.drawn_points import anywhere
 from tuner.study.space.space import Parameter
 from tuner.trial.messages import JsonDict
 
-_NUM_DRAWN = 16
-_TOO_MANY_REFUSED = 8  # trials may fail in a corner of a space; a space of which half fails is a mistake
+_NUM_DRAWN = 8  # each takes some 13 ms of each start of a study
+_TOO_MANY_REFUSED = 4  # trials may fail in a corner of a space; a space of which half fails is a mistake
 
 
 def check_space(definition: StudyDefinition) -> None:

@@ -51,7 +51,7 @@ REFUSED = {
     "a choice that no run can have": (["+space.env.id={choices: [CartPole-v1, Nope-v0]}"], "reaches Nope-v0"),
     "values that do not fit together": (
         ["agent=ppo", "network=lstm", "buffer.num_steps=21", "buffer.batch_size=21", *NOT_SEARCHED],
-        "of 16 configurations drawn from the space cannot run: buffer.sequence_length=",
+        "of 8 configurations drawn from the space cannot run: buffer.sequence_length=",
     ),
     "seeds searched": (["+space.seed={low: 1, high: 5}"], "space.seed cannot be searched"),
     "an unknown metric": (["study.metric=mixd"], "did you mean mixed?"),
