@@ -95,7 +95,7 @@ class MLP(nn.Module):
 
     @property
     def settings(self) -> MLPSettings:
-        """The settings that it was made with; not an attribute, which each replayed step would compare."""
+        """The settings that it was made with."""
         sizes = tuple(linear.out_features for linear in self.linears[:-1])
         return MLPSettings(sizes, self.activation, self._initializer, self._noisy_std)
 
