@@ -68,8 +68,8 @@ def _drawn_together(definition: StudyDefinition) -> Iterator[JsonDict]:
     """Values of the parameters that depend on each other and of those that choose which are searched."""
     space, rng = definition.space, np.random.default_rng(0)
     switches = {path for parameter in space.parameters for path in parameter.when}
+    kept = {one.path for one in space.parameters if _depends(one) or one.path in switches}
     for _ in range(_NUM_DRAWN):
         drawn = space.draw(lambda name, distribution: anywhere(distribution, rng))
         values = space.values(drawn, definition.config)
-        kept = {one.path for one in space.parameters if _depends(one) or one.path in switches}
         yield {path: value for path, value in values.items() if path in kept}
