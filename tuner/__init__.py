@@ -82,7 +82,7 @@ def tune(
             or a class of Stable-Baselines3: `tuner.tune(PPO, env="CartPole-v1", num_trials=20, vf_coef=0.4)`.
         also: Further overrides, beside a function or a class.
         space: The search space, by argument: a pair (low, high), a list of choices, or
-            `dict(low=1e-5, high=1e-2, log=True)`; of a class, None: its own search space.
+            `dict(low=1e-5, high=1e-2, log=True)`; of a class, None: its own search space, less what is given.
         settings: Other arguments of it; and total_steps, num_points, num_episodes, num_trials, name, folder and seed,
             which are the study's. Of a class env and num_envs are, too.
         config_dir: A folder with groups of your own, as --config-dir.

@@ -72,10 +72,11 @@ class EnvFactory:
                 self.id, max_episode_steps=self.max_episode_steps, disable_env_checker=True, **self.kwargs
             )
         except gymnasium.error.UnregisteredEnv as error:
-            hint = "" if ":" in self.id else f"; one of your own is written module:{self.id}, after the module it is in"
-            raise EnvironmentMismatchError(
-                f"there is no environment {self.id!r}: {str(error).rstrip('.')}{hint}"
-            ) from error
+            said = f"there is no environment {self.id!r}: {str(error).rstrip('.')}"
+            if ":" not in self.id:
+                said += " One" if said.endswith("?") else "; one"
+                said += f" of your own is written module:{self.id}, after the module it is in"
+            raise EnvironmentMismatchError(said) from error
         except gymnasium.error.DependencyNotInstalled as error:
             entry = str(getattr(self.registered(), "entry_point", ""))
             extra = next((name for package, name in _EXTRAS_OF_GYMNASIUM.items() if entry.startswith(package)), None)
@@ -337,9 +338,12 @@ def bounded_actions(env: Env, agent: str) -> spaces.Box:
         EnvironmentMismatchError: Actions are no numbers, or have no finite bounds.
     """
     if not isinstance(env.action_space, spaces.Box):
+        instead = "an environment with continuous actions"
+        if isinstance(env.action_space, spaces.Discrete):
+            instead = f"DQN or PPO, or {instead}"
         raise EnvironmentMismatchError(
             "{} chooses vectors of numbers, but {} has the action space {}; take {}",
-            *(agent, _name_of(env), env.action_space, choice("an environment with continuous actions")),
+            *(agent, _name_of(env), env.action_space, choice(instead)),
         )
     if not are_finite(env.action_space.low, env.action_space.high):
         raise EnvironmentMismatchError(

@@ -205,8 +205,15 @@ class Staged(Protocol):
     def stages(self) -> tuple[int, int]:
         """The ways of steps in which not all parameter groups learn, and of those in which all do; 0 the ordinary."""
 
-    def resume(self, stages: tuple[int, int]) -> None:
-        """Takes steps in these ways from the beginning; called after prepare()."""
+    @property
+    def refusals(self) -> tuple[str, str]:
+        """Why optimizers' steps cannot be a part of compiled code, and why nothing can; empty: they can, or not tried.
+
+        A comparison may fail by rounding in one process and not in another.
+        """
+
+    def resume(self, stages: tuple[int, int], refusals: tuple[str, str] = ("", "")) -> None:
+        """Takes steps in these ways from the beginning, and tries no other; called after prepare()."""
 
     @property
     def matmul(self) -> str:

@@ -290,6 +290,7 @@ class Trainer:
         head = self.state.to_json()
         if isinstance(self.learner, Staged):
             head |= {"stages": list(self.learner.stages), "matmul": self.learner.matmul}
+            head |= {"refusals": list(self.learner.refusals)} if any(self.learner.refusals) else {}
         return self.state.to_arrays(with_experience), head
 
     def set_state(self, arrays: Mapping[str, Array], head: Mapping[str, Any]) -> None:
@@ -297,7 +298,8 @@ class Trainer:
         self.state.take(arrays, head)
         if isinstance(self.learner, Staged) and "stages" in head:
             others, all_groups = map(int, head["stages"])
-            self.learner.resume((others, all_groups))
+            apart, uncompilable = map(str, head.get("refusals", ("", "")))
+            self.learner.resume((others, all_groups), (apart, uncompilable))
             now, then = self.learner.matmul, head["matmul"]
             if then != now:
                 _log.warning(

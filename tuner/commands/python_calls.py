@@ -5,11 +5,13 @@ import os
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType, NoneType
 from typing import Any, Final
 
 import numpy as np
 
 from tuner.checking.features import InChecking
+from tuner.config.composition import plain_choice
 from tuner.config.overrides import to_hydra
 from tuner.errors import UserError
 from tuner.features import parts
@@ -33,6 +35,7 @@ _OF_ENVIRONMENTS: Final = ("env", "num_envs")
 _OF_BOTH: Final = "seed"
 """The study's, which gives each run of the function another one."""
 
+_ACTIVATION: Final = "activation_fn"
 _OF_PYTORCH: Final = "torch.nn."
 _NO_DEFAULT = inspect.Parameter.empty
 _PAIR: Final = 2
@@ -61,6 +64,12 @@ def as_typed(
             f"tuner.tune takes a function, a class, or a list of what is typed, such as ['agent=ppo'], not "
             f"{one_line(repr(trainer), MAX_NAME)} ({type(trainer).__name__})"
         )
+    if not isinstance(getattr(trainer, "__self__", None), NoneType | ModuleType | type):
+        name = getattr(trainer, "__qualname__", trainer)
+        raise UserError(
+            f"{name} is a method of an object, and a trial, a process of its own, does not have that: "
+            "give a function of a module that makes the object and calls it"
+        )
     if chosen is not None:
         settings = {name: _by_paths(value) for name, value in settings.items()}
     settings = {name: _plain(f"{name}=", value) for name, value in settings.items()}
@@ -72,8 +81,10 @@ def as_typed(
         of_study -= function.own(settings)
         given = {name: value for name, value in settings.items() if name not in of_study}
         own = function.begins(space, given, {word.partition("=")[0].lstrip("+") for word in also})
+        fixed: list[str] = []
     else:
         own = {name: value for name, value in settings.items() if name not in of_study}
+        fixed = _not_searched(chosen[0], own, also) if space is None else []
     begun = {} if space is None else {name: own.pop(name) for name in space if name in own and not added}
     searched = [] if space is None else ["space=none", *(_searched(name, what) for name, what in space.items())]
     return [
@@ -82,19 +93,37 @@ def as_typed(
         *(f"{added}agent.{key}={to_hydra(value)}" for key, value in own.items()),
         *(f"++agent.{key}={to_hydra(value)}" for key, value in begun.items()),  # where the search begins
         *searched,
+        *fixed,
         *also,
     ]
+
+
+def _not_searched(agent: str, given: Collection[str], also: Sequence[str]) -> list[str]:
+    """Overrides that take the given arguments out of the class's own search space.
+
+    Args:
+        agent: What is typed for the class.
+        given: Names of arguments.
+        also: Further overrides, which may choose another space.
+    """
+    if any(word.startswith("space=") for word in also):
+        return []
+    searched = plain_choice("space", agent.partition("=")[2])["agent"]
+    typed = {word.lstrip("+~").partition("=")[0] for word in also}
+    return [f"~space.agent.{name}" for name in given if name in searched and f"space.agent.{name}" not in typed]
 
 
 def _by_paths(value: Any) -> Any:
     """A value for a class of another library, with what is typed in the place of each class in it."""
     if isinstance(value, Mapping):
-        return {key: _by_paths(one) for key, one in value.items()}
-    if not isinstance(value, type):
-        return value
-    if value.__module__.startswith(_OF_PYTORCH):  # which are chosen by name, also on the command line
-        return value.__name__
-    return {"_target_": "hydra.utils.get_class", "path": _path_of(value)}
+        return {key: _name_of(one) if key == _ACTIVATION else _by_paths(one) for key, one in value.items()}
+    return {"_target_": "hydra.utils.get_class", "path": _path_of(value)} if isinstance(value, type) else value
+
+
+def _name_of(value: Any) -> Any:
+    """An activation function of PyTorch as its name, which is how one is chosen."""
+    is_of_pytorch = isinstance(value, type) and value.__module__.startswith(_OF_PYTORCH)
+    return value.__name__ if is_of_pytorch else _by_paths(value)
 
 
 def _plain(place: str, value: Any) -> Any:

@@ -5,16 +5,20 @@ Nothing is imported here: modules are found as Python would find them, and read.
 
 import ast
 import hashlib
+import os
+import re
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import note_rl
 import tuner
-from tuner.config.modules_used import files_of_command
+from tuner.config.modules_used import files_in, files_of_command, named_by
 from tuner.config.trust import foreign_code
 
 _OTHERS = {
@@ -37,7 +41,7 @@ def digests_of(task_function: Callable[..., Any], targets: Iterable[str] = ()) -
     for module in (main, own):
         file = getattr(module, "__file__", None)
         if file is not None:
-            sources.add(Path(file), getattr(module, "__package__", None) or "")
+            sources.add(Path(file), getattr(module, "__package__", None) or "", is_script=True)
     for target in targets:
         sources.add_module(target)
     root = Path(getattr(main, "__file__", None) or Path.cwd() / "main").resolve().parent
@@ -47,22 +51,37 @@ def digests_of(task_function: Callable[..., Any], targets: Iterable[str] = ()) -
 def digests_of_config(config: Mapping[str, Any]) -> dict[str, str]:
     """Digests of the user's own files that runs with a configuration execute, by their path from this folder.
 
-    These are modules of functions, agents and environments, and scripts that a command names.
+    These are modules of functions, classes, agents and environments, and scripts that a command names.
 
     Args:
         config: Of a run, resolved.
     """
     sources = _Sources()
     for code in foreign_code(config):
-        sources.add_module(code.name.partition(":")[0])
+        sources.add_module(named_by(code.node, code.name).partition(":")[0])
+        sources.folders = _folders_named(code.node.get("command"))
         for file in map(Path, files_of_command(code.node)):
-            if file.suffix.lower() in _SOURCES:
-                sources.add(file, "")
+            sources.add_of_command(file)
+        sources.folders = ()
     return {_short(file, Path.cwd()): digest for file, digest in sorted(sources.digests.items())}
 
 
-_SOURCES = frozenset((".cfg", ".ini", ".jl", ".js", ".lua", ".py", ".r", ".sh", ".toml", ".yaml", ".yml"))
-"""Suffixes of files that are code or its settings: a command may name files that runs write, too."""
+_SOURCES = frozenset(
+    (*(".cfg", ".gin", ".ini", ".jl", ".js", ".json", ".lua", ".pl", ".py"), *(".r", ".rb", ".sh", ".toml", ".yaml"))
+) | {".yml"}
+"""Suffixes of files that are code or its settings: a command may name files of data, too."""
+_SHELL: Final = ".sh"
+_PYTHONPATH: Final = re.compile(r"(?<!\w)PYTHONPATH=([^\s'\"]+)")
+_ENTRY_POINT: Final = re.compile(
+    r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*"
+)  # "my_envs.corridor:Corridor", as Gymnasium has it
+_IMPORTING: Final = ("import_module", "__import__")
+
+
+def _folders_named(command: object) -> tuple[Path, ...]:
+    """The folders in which a command has Python look for modules."""
+    named = _PYTHONPATH.findall(command) if isinstance(command, str) else []
+    return tuple(Path(folder).resolve() for one in named for folder in one.split(os.pathsep) if folder)
 
 
 def _short(file: Path, root: Path) -> str:
@@ -71,41 +90,107 @@ def _short(file: Path, root: Path) -> str:
 
 @dataclass
 class _Sources:
-    """The files found so far, and their digests."""
+    """The files found so far, and their digests.
+
+    Attributes:
+        digests: By file.
+        folders: Where scripts look for modules, behind their own folder.
+    """
 
     digests: dict[Path, str] = field(default_factory=dict)
-    _looked_up: set[tuple[str, Path | None]] = field(default_factory=set)
+    folders: tuple[Path, ...] = ()
+    _looked_up: set[tuple[str, tuple[Path, ...]]] = field(default_factory=set)
 
-    def add(self, file: Path, package: str) -> None:
+    def add_of_command(self, file: Path) -> None:
+        """Takes in a file that a command names, if it is code or its settings, and what it names or imports."""
+        if file.suffix.lower() in _SOURCES or (not file.suffix and os.access(file, os.X_OK)):
+            self.add(file, "", is_script=True)
+
+    def add(self, file: Path, package: str, is_script: bool = False) -> None:
         """Takes in a file, if it is the application's own, and what it imports."""
         file = file.resolve()
         if file in self.digests or not is_own(file):
             return
         try:
-            content = file.read_bytes()
+            about = file.stat()
+            found = _read(file, package, is_script, (about.st_mtime_ns, about.st_size))
         except OSError:
             return
-        self.digests[file] = hashlib.sha256(content).hexdigest()[:12]
-        if file.suffix == ".py":
-            try:
-                tree = ast.parse(content)
-            except (SyntaxError, ValueError):
-                return
-            for name in _imported(tree, package):
-                self.add_module(name, None if package else file.parent)
+        self.digests[file] = found.digest
+        places = () if package else (file.parent, *self.folders)
+        for name in found.modules:
+            self.add_module(name, places)
+        for one in found.files:
+            self.add_of_command(Path(one))
 
-    def add_module(self, name: str, beside: Path | None = None) -> None:
+    def add_module(self, name: str, places: tuple[Path, ...] = ()) -> None:
         """Takes in a module, and the packages that it stands in; the end of a dotted path may be no module.
 
         Args:
             name: Dotted.
-            beside: The folder of a script that imports it, in which Python looks first.
+            places: The folders in which Python looks first: that of the script that imports it, and what is typed.
         """
-        if (name, beside) in self._looked_up:
+        if (name, places) in self._looked_up:
             return
-        self._looked_up.add((name, beside))
-        for package, file in _files_of(name, beside):
+        self._looked_up.add((name, places))
+        for package, file in _files_of(name, places):
             self.add(file, package)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A file.
+
+    Attributes:
+        digest: Of its content.
+        modules: Dotted paths that it imports, or names as text.
+        files: Files that a shell script names.
+    """
+
+    digest: str
+    modules: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=10_000)
+def _read(file: Path, package: str, is_script: bool, changed: tuple[int, int]) -> _Source:
+    """Reads a file, once for each time that it has changed.
+
+    Args:
+        file: It.
+        package: From which its imports start.
+        is_script: Whether it is started rather than imported, so that the part for `__main__` is a part of it.
+        changed: When it did, and its size.
+    """
+    del changed
+    content = file.read_bytes()
+    modules: tuple[str, ...] = ()
+    if file.suffix == ".py":
+        try:
+            tree = ast.parse(content)
+        except (SyntaxError, ValueError):
+            return _Source(_digest(content))
+        modules = tuple(dict.fromkeys(_imported(tree, package)))
+        lines = content.splitlines()  # however they end: git may change that
+        for part in [] if is_script else filter(_is_for_main, tree.body):
+            lines[part.lineno - 1 : part.end_lineno] = [b""] * len(lines[part.lineno - 1 : part.end_lineno])
+        content = b"\n".join(lines).rstrip()
+    named = files_in(content.decode(errors="replace")) if file.suffix == _SHELL else ()
+    return _Source(_digest(content), modules, tuple(named))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def _is_for_main(part: ast.stmt) -> bool:
+    """Whether it is `if __name__ == "__main__":` without an else: a call of `tuner.tune` may stand there."""
+    if not isinstance(part, ast.If) or part.orelse or not isinstance(part.test, ast.Compare):
+        return False
+    sides = [part.test.left, *part.test.comparators]
+    names = [one.id for one in sides if isinstance(one, ast.Name)]
+    texts = [one.value for one in sides if isinstance(one, ast.Constant)]
+    return names == ["__name__"] and texts == ["__main__"] and isinstance(part.test.ops[0], ast.Eq)
 
 
 def is_own(file: Path) -> bool:
@@ -114,18 +199,18 @@ def is_own(file: Path) -> bool:
     return not installed and not any(file.is_relative_to(folder) for folder in _OTHERS)
 
 
-def _files_of(name: str, beside: Path | None) -> Iterator[tuple[str, Path]]:
+def _files_of(name: str, first_places: Sequence[Path]) -> Iterator[tuple[str, Path]]:
     """The file of each package on the way to a module, and its own, with the package that its imports start from."""
-    first = name.partition(".")[0]
-    is_beside = beside is not None and ((beside / f"{first}.py").is_file() or (beside / first).is_dir())
-    places = [str(beside)] if is_beside else None
     parts = name.split(".")
     if not all(part.isidentifier() for part in parts) or parts[0] in sys.stdlib_module_names:
         return
+    inside = [one for one in first_places if _has_module(one, parts[0])]
+    places = [str(inside[0])] if inside else None
     for length in range(1, len(parts) + 1):
         module = ".".join(parts[:length])
-        finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
-        spec = next((found for find in finders if find and (found := find(module, places))), None)
+        spec = _spec_of(module, places)
+        if spec is None and length == 1:  # a folder without __init__.py comes last
+            spec = _spec_of(module, [str(one) for one in first_places if (one / module).is_dir()])
         if spec is None:
             return
         is_package = spec.submodule_search_locations is not None
@@ -139,13 +224,40 @@ def _files_of(name: str, beside: Path | None) -> Iterator[tuple[str, Path]]:
         places = list(spec.submodule_search_locations or ())
 
 
+def _has_module(folder: Path, name: str) -> bool:
+    return (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file()
+
+
+def _spec_of(module: str, places: Sequence[str] | None) -> ModuleSpec | None:
+    if places is not None and not places:
+        return None
+    finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
+    return next((found for find in finders if find and (found := find(module, places))), None)
+
+
 def _imported(tree: ast.AST, package: str) -> Iterator[str]:
-    """Dotted paths of all that is imported anywhere in a file."""
+    """Dotted paths of all that is imported anywhere in a file, or named there as a text that is imported by it."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            base = ".".join([*filter(None, above), *filter(None, [node.module])])
+            base = ".".join([*filter(None, _above(package, node.level)), *filter(None, [node.module])])
             yield base
             yield from (f"{base}.{alias.name}" if base else alias.name for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _ENTRY_POINT.fullmatch(node.value):
+            yield node.value.partition(":")[0]
+        elif isinstance(node, ast.Call) and _name_of(node.func) in _IMPORTING and node.args:
+            given = node.args[0]
+            if isinstance(given, ast.Constant) and isinstance(given.value, str):
+                module = given.value.lstrip(".")
+                yield ".".join([*filter(None, _above(package, len(given.value) - len(module))), module])
+
+
+def _above(package: str, level: int) -> list[str]:
+    """The package that a relative import starts from; none: the import is not relative."""
+    parts = package.split(".")
+    return parts[: len(parts) - level + 1] if level else []
+
+
+def _name_of(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")

@@ -64,6 +64,9 @@ CHOICES: Final = {
     "MADDPG": "agent=maddpg",
     "an environment with discrete actions": "an environment with discrete actions (env=cartpole)",
     "an environment with continuous actions": "an environment with continuous actions (env=pendulum)",
+    "DQN or PPO, or an environment with continuous actions": (
+        "agent=dqn, ppo or sac_discrete, or an environment with continuous actions (env=pendulum)"
+    ),
     "the setting simulator": "a simulator of your own (tuner guide alphazero)",
     "hidden_sizes": "network=mlp",
     "give the agent network=CNN (note_rl.agents.*.networks.CNN)": "use network=cnn",

@@ -121,6 +121,7 @@ class InStudy:
         used_where: When a rung is used, as the plan has it, behind "of a run, used"; empty: as Optuna's pruners are.
         best_jobs: The best of the good jobs of a sweep by number, given the losses of each; none: the first by losses.
         prepare: Measures what scores rest on, before the first trial, and keeps it with the first stage.
+        leave: Called when a session ends, whatever ends it, unless the storage is lost.
         rescale: To what the parts of runs are scored by, as kept with the first stage; None: runs have no parts.
         check: Refuses a study that cannot be, by a `UserError`.
         find: Searches in place of screening, race and confirmation, and returns what is tested; nothing: these are run.
@@ -148,6 +149,7 @@ class InStudy:
     used_where: Callable[[StudyDefinition], str] = nothing
     best_jobs: Callable[[Mapping[int, tuple[float, ...]]], Collection[int]] = nothing
     prepare: Callable[[StudyDefinition, optuna.Study, Probe], object] = nothing
+    leave: Callable[[StudyDefinition, optuna.Study], object] = nothing
     rescale: Callable[[optuna.Study], Rescale | None] = nothing
     check: Callable[[StudyDefinition], object] = nothing
     find: Callable[[Bench], list[Candidate]] = nothing

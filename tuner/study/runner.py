@@ -133,9 +133,14 @@ class StudyRunner:
             raise  # nothing can be written down now
         except BaseException:
             with suppress(StorageLostError):
-                self._note_seconds(screen)
+                self._leave(screen)
             raise
+        self._leave(screen)
+
+    def _leave(self, screen: optuna.Study) -> None:
         self._note_seconds(screen)
+        for part in parts(InStudy):
+            part.leave(self._definition, screen)
 
     def _note_seconds(self, screen: optuna.Study) -> None:
         screen.set_user_attr(attributes.SECONDS, round(self._seconds(), 1))

@@ -86,12 +86,15 @@ class Pace:
 
 
 def measure_pace(definition: StudyDefinition, executor: Executor, folder: Path) -> Pace | None:
-    """How fast the default configuration is, over a few thousand steps; None if it cannot run.
+    """How fast the default configuration is, over a few thousand steps; None if that is not found out.
 
     Args:
         definition: The study.
         executor: Runs the one trial.
         folder: For the trial; can be thrown away.
+
+    Raises:
+        UserError: It cannot run, with the reason.
     """
     config = definition.run_config({}, definition.seed)
     num_steps = min(int(config["training"]["total_steps"]), _MEASURED_STEPS)
@@ -106,6 +109,8 @@ def measure_pace(definition: StudyDefinition, executor: Executor, folder: Path) 
                 times.append(time.monotonic())
             result = _take(event, executor, scores)
             if result is not None:
+                if result.outcome is Outcome.CRASHED:
+                    raise UserError(_cannot_run(result))
                 if len(times) < 2:
                     return None
                 steps_s = 2 * (times[1] - times[0])
@@ -122,8 +127,11 @@ def _take(event: Event, executor: Executor, scores: list[float]) -> TrialResult 
 def _judge(result: TrialResult, scores: list[float], folder: Path) -> float:
     if result.outcome is Outcome.COMPLETE and scores:
         return scores[-1]
+    raise UserError(f"{_cannot_run(result)}\nMore is in {files.explanation_in(folder)}")
+
+
+def _cannot_run(result: TrialResult) -> str:
     # "EnvironmentMismatchError: DQN needs ..." is for the user without the name of the class
     kind, _, message = result.reason.partition(": ")
     reason = message if kind.isidentifier() and message else result.reason or str(result.outcome)
-    output = files.explanation_in(folder)
-    raise UserError(f"the default configuration of this study cannot run: {reason}\nMore is in {output}")
+    return f"the default configuration of this study cannot run: {reason}"

@@ -76,7 +76,7 @@ class Adam:
 
     def begin(self) -> None:
         """An update block begins, during which nobody else touches the optimizer; before, somebody may have."""
-        self._slots = {kept: slots for kept, slots in self._slots.items() if slots.are_those_of(self._optimizer)}
+        self._drop_others()
         group = self._optimizer.param_groups[0]
         self.decoupled = bool(group.get("decoupled_weight_decay", isinstance(self._optimizer, torch.optim.AdamW)))
         self._kernel: Any = fused_adamw_ if self.decoupled else fused_adam_
@@ -101,8 +101,14 @@ class Adam:
             states = [self._optimizer.state[parameter] for parameter in parameters]  # empty before the first step
             if not all(states):
                 return None
-            self._slots[kept] = self._found(kept, parameters, states)
+            found = self._found(kept, parameters, states)  # may replace numbers of steps that others count with
+            self._drop_others()
+            self._slots[kept] = found
         return self._slots[kept]
+
+    def _drop_others(self) -> None:
+        """Gives up slots that are no longer those of the optimizer."""
+        self._slots = {kept: slots for kept, slots in self._slots.items() if slots.are_those_of(self._optimizer)}
 
     def forget(self) -> None:
         """Gives up what it knows: the optimizer takes its steps by itself from now on."""

@@ -24,6 +24,7 @@ class NoTraces:
     """Stands where recordings are kept: there are none, as update() may branch on what it measures."""
 
     stages = (0, 0)
+    refusals = ("", "")
     num_traces = 0
     way = StepWay(Way.EAGER, "update() may branch on what it measures, so it is not recorded")
 
@@ -34,7 +35,7 @@ class NoTraces:
     def expect(self, num_gradient_steps: float) -> None:
         """Changes nothing."""
 
-    def resume(self, stages: tuple[int, int]) -> None:
+    def resume(self, stages: tuple[int, int], refusals: tuple[str, str]) -> None:
         """Changes nothing."""
 
 

@@ -202,9 +202,14 @@ class PyTorchLearner:
         """See `Staged.stages`."""
         return self._steps.traces.stages
 
-    def resume(self, stages: tuple[int, int]) -> None:
+    @property
+    def refusals(self) -> tuple[str, str]:
+        """See `Staged.refusals`."""
+        return self._steps.traces.refusals
+
+    def resume(self, stages: tuple[int, int], refusals: tuple[str, str] = ("", "")) -> None:
         """See `Staged.resume`."""
-        self._steps.traces.resume(stages)
+        self._steps.traces.resume(stages, refusals)
 
     @property
     def num_traces(self) -> int:

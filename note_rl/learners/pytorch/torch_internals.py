@@ -159,6 +159,10 @@ def compile_into(
     package_aoti(file, made)
 
 
+LOADS_A_PROGRAM = "import sys, torch; torch._C._aoti.AOTIModelContainerRunnerCpu(sys.argv[1], 1)"
+"""The call of `loaded_program`, as a Python program of its own."""
+
+
 def loaded_program(library: str) -> Any:
     """Loads a compiled library for the CPU, which has `run(tensors)`.
 

@@ -126,3 +126,24 @@ def test_what_cannot_be_tuned_from_python_is_refused(
 def test_a_text_in_place_of_a_list_is_refused() -> None:
     with pytest.raises(UserError, match=r"also='executor=inline' must be a list"):
         as_typed(a_function, SPACE, {}, "executor=inline")
+
+
+class Trainer:
+    """A trainer with a state."""
+
+    def train(self, seed: int, rate: float = 0.5) -> float:
+        """The score."""
+        return rate
+
+
+def test_a_method_of_an_object_is_refused() -> None:
+    with pytest.raises(UserError, match=r"Trainer.train is a method of an object, and a trial, a process of its own"):
+        as_typed(Trainer().train, SPACE, {}, [])
+
+
+def test_a_class_of_pytorch_is_a_name_only_where_names_are_chosen() -> None:
+    sb3, nn = pytest.importorskip("stable_baselines3"), pytest.importorskip("torch.nn")
+    given = {"activation_fn": nn.Tanh, "features_extractor_kwargs": {"act": nn.Mish}}
+    word = as_typed(sb3.PPO, None, {"policy_kwargs": given}, [])[-1]
+    mish = "{_target_:hydra.utils.get_class,path:torch.nn.modules.activation.Mish}"
+    assert word == f"agent.policy_kwargs={{activation_fn:Tanh,features_extractor_kwargs:{{act:{mish}}}}}"

@@ -16,13 +16,13 @@ def _sections(summary: StudySummary, found: Verdict) -> list[Html]:
 
 def _section(summary: StudySummary, found: Coverage) -> Html:
     rows = [_row(summary, reach) for reach in found.reaches]
-    heads = ["parameter", "range", "parts", "all trials", "last half", "expected", "to widen"]
+    heads = ["parameter", "range", "to widen", "parts", "all trials", "last half", "expected"]
     how = note(
         "The range of each parameter is divided into equal parts, on the scale on which values are drawn. The columns "
         f"count the parts that contain a trial: of all trials, of the last half ({found.num_late} trials), and as "
         f"expected of {found.num_late} evenly drawn trials. If the last half covers less than half of the expected "
-        "parts (few), the search has become narrow. That is right if the other parts have low scores. The last column "
-        "shows what to type if the winner and most of the best trials lie at an edge."
+        "parts (few), the search has become narrow. That is right if the other parts have low scores. The column "
+        '"to widen" shows what to type if the winner and most of the best trials lie at an edge.'
     )
     return section("coverage", "Coverage of the search space", how, table("coverage-table", heads, rows))
 
@@ -33,11 +33,11 @@ def _row(summary: StudySummary, reach: Reach) -> Html:
         "tr",
         text_cell(reach.path),
         text_cell(summary.space.get(reach.path, "")),
+        tag("td", reach.widen, class_="wrap"),
         number_cell(reach.num_parts, str(reach.num_parts)),
         number_cell(reach.num_visited, str(reach.num_visited)),
         number_cell(reach.num_late, late),
         number_cell(reach.expected_late, f"{reach.expected_late:.1f}"),
-        tag("td", reach.widen, class_="wrap"),
     )
 
 

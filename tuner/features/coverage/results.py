@@ -1,7 +1,7 @@
-"""Warnings in the verdict about unsearched parts of the search space."""
+"""Details of the verdict about unsearched parts of the search space."""
 
 from tuner.features.coverage.facts import COVERAGE
-from tuner.features.coverage.sentences import warnings
+from tuner.features.coverage.sentences import sentences
 from tuner.results.features import InResults
 
-PART = InResults(facts=(COVERAGE,), warnings=warnings)
+PART = InResults(facts=(COVERAGE,), sentences=sentences)

@@ -7,7 +7,7 @@ from tuner.results.records import StudySummary
 _MOST_NAMED = 3
 
 
-def warnings(summary: StudySummary) -> list[str]:
+def sentences(summary: StudySummary) -> list[str]:
     """That the winner lies at an edge of its range, and that the search has looked at one corner only."""
     found = COVERAGE.of(summary)
     if found is None:

@@ -1,5 +1,7 @@
 """A study that goes on is refused if code of the user's own was edited since, unless that is wished."""
 
+from collections.abc import Iterator, Mapping
+
 import optuna
 from optuna.trial import FrozenTrial
 
@@ -16,22 +18,41 @@ _GOES_ON = "edited_code"
 
 
 def _described(definition: StudyDefinition) -> JsonDict:
-    configs = [one.config for one in definition.environments] or [definition.config]
-    digests = {file: digest for config in configs for file, digest in digests_of_config(config).items()}
+    digests = {file: digest for config in _configs(definition) for file, digest in digests_of_config(config).items()}
     goes_on = {_GOES_ON: True} if definition.settings.edited_code else {}
     return {**({_CODE: digests} if digests else {}), **goes_on}
 
 
+def _configs(definition: StudyDefinition) -> Iterator[JsonDict]:
+    """All configs of runs, as far as they name code: the default, the known ones, and one for each choice."""
+    yield from [one.config for one in definition.environments] or [definition.config]
+    yield from definition.known.values()
+    for parameter in definition.space.parameters:
+        for drawn in parameter.ends if isinstance(parameter.ends[0], str) else ():
+            value = parameter.value(drawn, definition.config)
+            if isinstance(value, str):
+                others = {path: choices[0] for path, choices in parameter.when.items()}
+                yield definition.run_config({**others, parameter.path: value}, seed=0)
+
+
 def _changed(before: JsonDict, now: JsonDict) -> list[str]:
-    files = () if now.get(_GOES_ON) else _edited(before, now)
-    return [f"{file} was edited since (study.edited_code=true goes on with it as it is now)" for file in files]
+    files = [] if now.get(_GOES_ON) else _edited(before, now)
+    code = now.get(_CODE, {})
+    remedy = "study.edited_code=true goes on with it as it is now"
+    return [f"{file} was {'edited' if file in code else 'removed'} since ({remedy})" for file in files]
 
 
 def _edited(before: JsonDict, now: JsonDict) -> list[str]:
-    """Files with another content than when the study began; a file that was moved is the same."""
+    """Files with another content than when the study began, or without any; a file that was moved is the same."""
     if _CODE not in before:
         return []
-    return [file for file, digest in now.get(_CODE, {}).items() if digest not in before[_CODE].values()]
+    old, new = before[_CODE], now.get(_CODE, {})
+    edited = [file for file, digest in new.items() if digest != old.get(file) and _is_new(file, digest, old)]
+    return [*edited, *(file for file, digest in old.items() if file not in new and digest not in new.values())]
+
+
+def _is_new(file: str, digest: str, old: Mapping[str, str]) -> bool:
+    return file in old or digest not in old.values()
 
 
 def _prepare(definition: StudyDefinition, study: optuna.Study, probe: Probe) -> None:
@@ -39,14 +60,19 @@ def _prepare(definition: StudyDefinition, study: optuna.Study, probe: Probe) -> 
     del probe
     now = _described(definition)
     if _note_edits(study, now):
-        study.set_user_attr(DEFINITION, {**study.user_attrs[DEFINITION], _CODE: now[_CODE]})
+        study.set_user_attr(DEFINITION, {**study.user_attrs[DEFINITION], _CODE: now.get(_CODE, {})})
 
 
 def _before_end(definition: StudyDefinition, study: optuna.Study, trial: FrozenTrial) -> None:
     """Notices files that are edited while trials run: the next trials execute what is then in them."""
     del trial
-    if _CODE in (now := _described(definition)):
-        _note_edits(study, now)
+    _leave(definition, study)
+
+
+def _leave(definition: StudyDefinition, study: optuna.Study) -> None:
+    """Notices what was edited while later stages ran."""
+    if _CODE in study.user_attrs.get(DEFINITION, {}):
+        _note_edits(study, _described(definition))
 
 
 def _note_edits(study: optuna.Study, now: JsonDict) -> list[str]:
@@ -57,4 +83,4 @@ def _note_edits(study: optuna.Study, now: JsonDict) -> list[str]:
     return files
 
 
-PART = InStudy(prepare=_prepare, before_end=_before_end, described=_described, changed=_changed)
+PART = InStudy(prepare=_prepare, before_end=_before_end, leave=_leave, described=_described, changed=_changed)

@@ -13,6 +13,7 @@ from tuner.features.sb3.sb3_policies import ARGUMENTS, SHORT
 _AGENT: Final = "agent="
 _SHORT: Final = "agent=sb3"
 _SBX: Final = "agent=sbx/"
+_EXPERIMENT: Final = "experiment="
 _ALGORITHM: Final = "agent.algorithm="
 _LIBRARY: Final = "agent.library="
 _COMPARED: Final = "settings="
@@ -27,7 +28,9 @@ def _file_of_algorithm(overrides: Sequence[str]) -> Sequence[str]:
         UserError: There is no such algorithm, or two are named.
     """
     words = _of_the_last_agent(overrides)
-    if any(word.startswith(_SHORT) or word.startswith(_SBX) for word in words):
+    agents = [word for word in words if word.startswith(_AGENT)]
+    chosen_by_file = not agents and any(word.lstrip("+").startswith(_EXPERIMENT) for word in words)
+    if chosen_by_file or any(word.startswith((_SHORT, _SBX)) for word in agents):
         words = [one for word in words for one in _arguments_of_a_policy(word)]
     chosen = next((word for word in reversed(words) if word.startswith(_AGENT)), "")
     named, libraries = _typed(words, _ALGORITHM), _typed(words, _LIBRARY)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from note_rl.errors import SettingsError
-from note_rl.support.value_kinds import POSITIVE, SHARE, SHARE_ABOVE_0, Count, Kind
+from note_rl.support.value_kinds import NOT_NEGATIVE, POSITIVE, SHARE, SHARE_ABOVE_0, Count, Kind
 from tuner.checking.other_libraries import falls_from
 from tuner.config.annotations import written
 from tuner.config.vocabulary import about_part
@@ -15,13 +15,19 @@ from tuner.errors import UserError
 _BOUNDS: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(("gamma", "gae_lambda"), SHARE),
     "tau": SHARE_ABOVE_0,
-    "learning_rate": POSITIVE,
-    **dict.fromkeys(("batch_size", "n_steps"), Count()),
+    **dict.fromkeys(("learning_rate", "clip_range", "clip_range_vf", "max_grad_norm", "delta_std"), POSITIVE),
+    **dict.fromkeys(("vf_coef", "target_kl", "target_policy_noise", "target_noise_clip"), NOT_NEGATIVE),
+    **dict.fromkeys(("exploration_fraction", "exploration_initial_eps", "exploration_final_eps"), SHARE),
+    **dict.fromkeys(("batch_size", "buffer_size", "n_delta", "n_epochs", "n_quantiles", "n_steps"), Count()),
+    **dict.fromkeys(("policy_delay", "target_update_interval"), Count()),
+    **dict.fromkeys(("learning_starts", "top_quantiles_to_drop_per_net"), Count(0)),
 }
 """Ranges of settings, those of the same settings of our own agents. The classes check none of them."""
 _TEXTS: Final[Mapping[str, str]] = {"ent_coef": r"auto(_\d*\.?\d+(e-?\d+)?)?", "target_entropy": "auto"}
 """Settings that may be a text, and which."""
 _KINDS: Final = {"bool": "true or false", "list": "a list", "tuple": "a list", "dict": "a group {NAME: VALUE}"}
+_GRADIENT_STEPS: Final = "gradient_steps"
+_AS_MANY_AS_STEPS: Final = -1
 _INTERVAL: Final = "tuple[int, str]"
 _UNITS: Final = ("step", "episode")
 _IN_AN_INTERVAL: Final = 2
@@ -50,6 +56,8 @@ def check_value(path: str, value: Any, annotation: str | None, schedules: Sequen
         raise UserError(f"{path}={value} is a number that falls to 0: here that is typed {typed}")
     if names and kind != "Any" and not _fits(name, value, names):
         raise UserError(f"{path}={written(value)} must be {_wanted(names, name)}")
+    if name == _GRADIENT_STEPS and _is_number(value) and value < 1 and value != _AS_MANY_AS_STEPS:
+        raise UserError(f"{path}={value} must be at least 1, or -1: as many as there were environment steps")
     if name in _BOUNDS and _is_number(value):
         try:
             _BOUNDS[name](name, value)

@@ -141,7 +141,10 @@ class ExpectedBest:
                 )
             return f"{against} More trials of the same kind are unlikely to raise the score."
         so_far = ", though the default configuration has not been beaten yet" if keeps_default else ""
-        return f"{against} More trials may still raise it{so_far}: raise study.num_trials and type the same command."
+        return (
+            f"{against} More trials may still raise it{so_far}: raise study.num_trials (and study.budget, if the time "
+            "was limited) and type the same command."
+        )
 
 
 def expected_best(summary: StudySummary) -> ExpectedBest | None:

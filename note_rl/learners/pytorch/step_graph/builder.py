@@ -52,6 +52,15 @@ class Builder:
         self._uncompilable = ""  # why not
         self._apart = ""  # why optimizers' steps cannot be a part
 
+    @property
+    def refusals(self) -> tuple[str, str]:
+        """See `Staged.refusals`."""
+        return self._apart, self._uncompilable
+
+    @refusals.setter
+    def refusals(self, refusals: tuple[str, str]) -> None:
+        self._apart, self._uncompilable = refusals
+
     def replayed(self, example: Example) -> Program:
         """Returns losses and gradients as a replay.
 
@@ -84,9 +93,7 @@ class Builder:
         num_copied = len(flattened(replayed.form))  # all but gradients, which are followed at once
         try:
             with self._eager.undisturbed():
-                # scheduled hyperparameters are on the CPU, where a graph would freeze them
-                values = [value.to(device) for value in example.copied().values]
-                captured = replayed.recording.captured
+                captured, values = replayed.recording.captured, example.copied().values
                 graph = DeviceGraph(replayed.run, captured, values, num_copied, lambda f: captured_by_cuda(f, device))
             program = replace(replayed, run=graph, is_captured=True)
             self._check(program, example, 1e-5)

@@ -45,6 +45,11 @@ Replay = Callable[[Sequence[Tensor], bool, bool], tuple[Evaluated, Includes]]
 """Of one minibatch, in an update block: columns, whether all groups learn, `quick` -> what it gave; see `Program`."""
 
 
+def scalars_on(device: torch.device, values: Iterable[float]) -> list[Tensor]:
+    """Hyperparameters as inputs of recorded steps, [] each: a graph would freeze one that is on the CPU of a GPU."""
+    return [torch.tensor(value, dtype=torch.float64, device=device) for value in values]
+
+
 @dataclass
 class Traces:
     """The recorded gradient steps of one agent.
@@ -112,9 +117,14 @@ class Traces:
             reached[due] = max(reached[due], trace.program.stage)
         return reached[0], reached[1]
 
-    def resume(self, stages: tuple[int, int]) -> None:
-        """Goes on from the stages that an earlier process had reached."""
-        self._resumed = stages
+    @property
+    def refusals(self) -> tuple[str, str]:
+        """See `Staged.refusals`."""
+        return self._builder.refusals
+
+    def resume(self, stages: tuple[int, int], refusals: tuple[str, str]) -> None:
+        """Goes on from the stages that an earlier process had reached, without what failed there."""
+        self._resumed, self._builder.refusals = stages, refusals
 
     def expect(self, num_gradient_steps: float) -> None:
         """Takes the expected number of remaining gradient steps."""
@@ -137,8 +147,8 @@ class Traces:
         """
         if self._are_eager(columns):
             return None
-        scalars = [torch.tensor(hyperparameters[name], dtype=torch.float64) for name in self.eager.names]
         first = {name: values[0] for name, values in columns.items()}
+        scalars = scalars_on(first["reward"].device, [hyperparameters[name] for name in self.eager.names])
         shape = tuple((name, values.shape, values.stride(), values.dtype) for name, values in first.items())
         try:
             stay = {all_learn for all_learn, synced in zip(due, sync, strict=True) if not synced}

@@ -12,6 +12,8 @@ import hashlib
 import logging
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 import warnings
@@ -30,6 +32,7 @@ from note_rl.learners.pytorch.step_graph.products import MKL, ONEDNN, compiled_b
 from note_rl.learners.pytorch.step_graph.record import Recording
 from note_rl.learners.pytorch.torch_internals import (
     INDUCTOR_LOGGER,
+    LOADS_A_PROGRAM,
     called_by_inductor,
     compile_into,
     inductor_calling_onednn,
@@ -60,12 +63,17 @@ _OPTIONS = {
     "aot_inductor.precompile_headers": False,
     "aot_inductor.package": True,
 }
+_UNUSABLE = "unusable"  # a file in the folder of programs, which says why none can be loaded there
+_RAISED = 1  # the exit status of Python after an exception, which the program raises here as well
 _DAMAGED = (RuntimeError, OSError, LookupError, zipfile.BadZipFile)
 _QUICKER_IN_TORCH = (aten.tanh.default,)  # 5 us for 16,384 numbers, by MKL; 25 us in inductor's loops
 
 
 _TOO_FEW = "compiling takes longer than it saves in the gradient steps to come; {} asks for it"
 _TOO_LONG = "compiling would take some {} s, as for long sequences of an agent with a memory; {} asks for it"
+_ENDED = (
+    "a compiled step ends the process that loads it (exit status {}): this build of PyTorch cannot be used for it here"
+)
 NO_COMPILER = "no C++ compiler is installed (g++, clang++ or the one named by CXX)"
 
 
@@ -81,7 +89,20 @@ def why_not_compiled(recording: Recording, num_gradient_steps: float, device: to
         return str(Sentence(_TOO_FEW, JIT_COMPILE.at(True)))
     if needed_s > _LONGEST_S:
         return str(Sentence(_TOO_LONG, f"{needed_s:.0f}", JIT_COMPILE.at(True)))
-    return "" if has_compiler() else NO_COMPILER
+    return _why_unusable(os.environ.get(VARIABLE, "")) if has_compiler() else NO_COMPILER
+
+
+@functools.cache
+def _why_unusable(_: str) -> str:
+    """Why programs cannot be loaded, as an earlier process noted; asked at each update, and so looked up once."""
+    folder = _folder()
+    return "" if folder is None else _noted(folder)
+
+
+def _noted(folder: Path) -> str:
+    with contextlib.suppress(OSError):
+        return (folder / _UNUSABLE).read_text()
+    return ""
 
 
 def _seconds_to_compile(recording: Recording) -> float:
@@ -128,7 +149,10 @@ def _program(recording: Recording, tensors: Sequence[Tensor]) -> Any:
         with tempfile.TemporaryDirectory(prefix="note-rl-") as passing:
             path = Path(passing, "step.pt2")
             _compile(recording, tensors, path)
+            _try_out(path)
             return _loaded(path)
+    if reason := _noted(folder):
+        raise RuntimeError(reason)
     path = folder / f"{_digest(recording, tensors)}.pt2"
     with FileLock(path.with_suffix(".lock")):  # others wait for it rather than compile the same at the same time
         if path.exists():
@@ -140,6 +164,7 @@ def _program(recording: Recording, tensors: Sequence[Tensor]) -> Any:
         _remove_left_behind(folder)
         with atomic_target(path) as aside:
             _compile(recording, tensors, aside)
+            _try_out(aside, folder)
         return _loaded(path)
 
 
@@ -178,14 +203,41 @@ def _compile(recording: Recording, tensors: Sequence[Tensor], path: Path) -> Non
             compile_into(file, copy.deepcopy(recording.module), tensors, _OPTIONS)
 
 
+def _try_out(path: Path, folder: Path | None = None) -> None:
+    """Loads a program in a process of its own first: seen on a machine with CUDA's tools, a fault there ended training.
+
+    Args:
+        path: It.
+        folder: Where it is noted, so that no later process compiles in vain; None: nowhere.
+
+    Raises:
+        RuntimeError: That process ended by a fault.
+    """
+    with _unpacked(path) as library:
+        status = subprocess.run([sys.executable, "-c", LOADS_A_PROGRAM, library], capture_output=True).returncode
+    if status in (0, _RAISED):
+        return
+    reason = _ENDED.format(status)
+    if folder is not None:
+        (folder / _UNUSABLE).write_text(reason)
+    raise RuntimeError(reason)
+
+
 def _loaded(path: Path) -> Any:
-    """Loads a program; torch's own way of doing so unpacks it into a folder that stays where a process is killed."""
+    """Loads a program."""
+    with _unpacked(path) as library:
+        return loaded_program(library)
+
+
+@contextlib.contextmanager
+def _unpacked(path: Path) -> Iterator[str]:
+    """The library of a program; torch's own way unpacks it into a folder that stays where a process is killed."""
     with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory(prefix=_UNPACKED, dir=path.parent) as passing:
         parts = {
             Path(name).suffix: name for name in archive.namelist() if name.endswith((".wrapper.so", ".wrapper.json"))
         }
         unpacked = {suffix: archive.extract(name, passing) for suffix, name in parts.items()}  # calls of torch: .json
-        return loaded_program(unpacked[".so"])
+        yield unpacked[".so"]
 
 
 def _remove_left_behind(folder: Path) -> None:

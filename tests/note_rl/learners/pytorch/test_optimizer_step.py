@@ -48,6 +48,26 @@ def test_parameters_without_a_gradient_stay():
     assert all(parameter.grad is None for parameter in params)
 
 
+@pytest.mark.parametrize("first", [(True, True), (True, False)])
+def test_parameters_that_wait_count_their_own_steps(first):
+    """Of an actor that waits, as in TD3: its first step in a block replaced the counters of the critic."""
+    theirs, mine = parameters(), parameters()
+    reference, optimizer = MAKERS["adam"](theirs), MAKERS["adam"](mine)
+    stepper = Stepper(optimizer, mine)
+    for number, all_learn in enumerate([*first, True, False, False, True, False, False]):
+        given = [one if all_learn or index else None for index, one in enumerate(gradients(number))]
+        for parameter, gradient in zip(theirs, given, strict=True):
+            parameter.grad = gradient
+        reference.step()
+        stepper.step(given, None)
+    for one, other in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+    steps = [
+        [int(one.state[parameter]["step"]) for parameter in of] for one, of in [(optimizer, mine), (reference, theirs)]
+    ]
+    assert steps[0] == steps[1] == [2 + sum(first), 8, 8]
+
+
 def test_a_hook_of_an_optimizer_is_called_at_every_step():
     params, heard = parameters(), []
     optimizer = torch.optim.Adam(params, 0.1)

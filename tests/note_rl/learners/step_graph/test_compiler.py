@@ -108,6 +108,7 @@ def kept(tmp_path, recording, monkeypatch):
     monkeypatch.setenv("NOTE_RL_TORCH_CACHE", str(tmp_path / "programs"))
     monkeypatch.setattr(module, "compile_into", compile_into)
     monkeypatch.setattr(module, "loaded_program", loaded_program)
+    monkeypatch.setattr(module, "LOADS_A_PROGRAM", "")
     monkeypatch.setattr(module, "called_by_inductor", lambda kernels: nullcontext())
     monkeypatch.setattr(module, "inductor_working_in", lambda folder: nullcontext())
     compiled(recording, INPUTS)
@@ -234,6 +235,25 @@ def test_a_damaged_program_is_compiled_again(kept, kept_file, recording, damage)
     torch.testing.assert_close(answers(run), answers(replay(recording, INPUTS)), rtol=1e-5, atol=1e-7)
     compiled(recording, INPUTS)
     assert len(kept) == 1
+
+
+@needs_compiler
+@pytest.mark.parametrize("kept_where", ["folder", "nowhere"])
+def test_a_program_that_ends_a_process_is_not_loaded(kept, kept_file, recording, monkeypatch, kept_where):
+    """Seen with PyTorch for GPUs on a machine with CUDA's compiler: loading one was a segmentation fault."""
+    kept_file.unlink()
+    monkeypatch.setattr(module, "LOADS_A_PROGRAM", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    monkeypatch.setattr(module, "loaded_program", lambda library: pytest.fail("loaded in this process"))
+    if kept_where == "nowhere":
+        monkeypatch.setenv("NOTE_RL_TORCH_CACHE", "off")
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"ends the process that loads it \(exit status -11\)"):
+            compiled(recording, INPUTS)
+    assert not kept_file.exists()
+    assert len(kept) == (1 if kept_where == "folder" else 2), "compiled in vain once for each folder"
+    module._why_unusable.cache_clear()
+    assert ("exit status -11" in why_not_compiled(recording, 1e12, torch.device("cpu"))) == (kept_where == "folder")
+    module._why_unusable.cache_clear()
 
 
 @needs_compiler

@@ -9,6 +9,7 @@ import torch
 
 from note_rl.agents.shared.torch import networks
 from note_rl.learners.pytorch.step_graph import builder
+from note_rl.learners.pytorch.step_graph.choice import scalars_on
 from note_rl.learners.pytorch.step_graph.device_graph import DeviceGraph, why_not_captured
 from note_rl.optimizers.pytorch import sgd
 from tests.note_rl.learners.step_graph.recorded_agents import (
@@ -205,3 +206,11 @@ def test_what_cannot_be_captured_is_replayed(gpu, monkeypatch, caplog, capture, 
     assert str(learner.step_way()).startswith("replayed: it cannot be captured as a CUDA graph: ")
     assert reason in str(learner.step_way())
     assert len([record for record in caplog.records if "CUDA graph" in record.message]) == 1
+
+
+def test_hyperparameters_are_on_the_device_of_the_minibatch():
+    """On an H200, PPO with a clip that falls was taken eagerly: clamp() wants its bounds where its input is."""
+    assert [(one.device.type, one.dtype, one.shape) for one in scalars_on(torch.device("meta"), [0.2])] == [
+        ("meta", torch.float64, ())
+    ]
+    assert [float(one) for one in scalars_on(torch.device("cpu"), [0.2, 3])] == [0.2, 3.0]

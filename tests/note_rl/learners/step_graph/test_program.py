@@ -178,6 +178,28 @@ def test_state_goes_from_whole_steps_to_plain_ones_and_back(programs, num_steps)
     assert again.stages == (0, 3)
 
 
+def test_what_was_refused_in_one_process_is_not_tried_in_the_next(programs, monkeypatch):
+    """Numbers that differ by rounding may pass a comparison the next time, and a resumed run would be another one."""
+    first, again = (learner_of(built_in("DQN", tau=0.3), True) for _ in range(2))
+    with monkeypatch.context() as patched:
+        patched.setattr(builder, "compiled", lambda *_: refuse())
+        for seed in range(3):
+            first.update(minibatches(seed=seed), {})
+    assert first.stages == (0, 1)
+    assert [bool(one) for one in first.refusals] == [True, True]
+    again.set_state(first.get_state())
+    again.resume(first.stages, first.refusals)
+    for seed in range(3, 5):
+        again.update(minibatches(seed=seed), {})
+    assert again.stages == (0, 1)
+    assert not programs, "nothing was compiled"
+    assert "other numbers" in str(again.step_way())
+
+
+def refuse():
+    raise ValueError("it gives other numbers")
+
+
 @pytest.mark.parametrize("num_steps", [1, 4])
 def test_a_program_that_fails_halfway_leaves_nothing_behind(monkeypatch, caplog, num_steps):
     fails = []

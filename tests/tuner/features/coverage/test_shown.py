@@ -7,17 +7,22 @@ from tests.tuner.reporting.summaries import full_study
 from tests.tuner.studies import run_study
 from tuner.features.coverage.facts import COVERAGE, Coverage, Reach
 from tuner.reporting.page import render_page
+from tuner.results.records import StudySummary
 from tuner.results.verdict import verdict
 
 EDGE = Reach("agent.gamma", 10, 9, 6, 6.5, "low", "space.agent.gamma.low=0.8")
 NARROW = Reach("optimizer.learning_rate", 10, 8, 2, 6.5)
 
 
+def said_of(summary: StudySummary) -> str:
+    return "\n".join(verdict(summary).details)
+
+
 def test_of_many_edges_three_are_said() -> None:
     paths = ("agent.gamma", "optimizer.learning_rate", "a.b", "a.c", "a.d")
     edges = tuple(replace(EDGE, path=path, widen=f"space.{path}.low=0") for path in paths)
     summary = full_study(facts={COVERAGE.key: Coverage(10, edges)}, space=dict.fromkeys(paths, "0 to 1"))
-    said = verdict(summary).sentence
+    said = said_of(summary)
     assert "a.b" in said
     assert "a.c" not in said
     assert "and 2 further parameters (see the report)" in said
@@ -29,8 +34,8 @@ def test_an_edge_is_said_with_what_to_type() -> None:
         "The winner and most of the best trials lie at an edge of the search space: agent.gamma 0.98 (low end of 0.9 "
         "to 0.999). To search beyond it, begin another study (study.name=...) with "
         "'space.agent.gamma.low=0.8'."
-    ) in verdict(summary).sentence
-    assert "one corner" not in verdict(summary).sentence, "narrow in one parameter only"
+    ) in verdict(summary).details
+    assert "one corner" not in said_of(summary), "narrow in one parameter only"
     page = render_page(summary)
     assert "space.agent.gamma.low=0.8" in page
     assert "Coverage of the search space" in page
@@ -39,7 +44,7 @@ def test_an_edge_is_said_with_what_to_type() -> None:
 
 def test_a_corner_is_said_with_what_was_seen() -> None:
     other = Reach("agent.gamma", 10, 9, 1, 6.5)
-    said = verdict(full_study(facts={COVERAGE.key: Coverage(10, (other, NARROW))})).sentence
+    said = said_of(full_study(facts={COVERAGE.key: Coverage(10, (other, NARROW))}))
     assert (
         "The last 10 trials lie in one corner of the search space: in 2 of 2 parameters they cover less than half of "
         "what evenly drawn trials would cover (agent.gamma 1 of 10 parts of its range and "

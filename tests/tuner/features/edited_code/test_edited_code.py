@@ -77,3 +77,104 @@ def test_scripts_of_a_command_count_with_what_they_import_and_its_other_files_do
     (scripts / "networks.py").write_text("WIDTH = 32\n")
     after = digests_of_config({"agent": node})
     assert [file for file in found if found[file] != after[file]] == ["scripts/networks.py"]
+
+
+def test_what_is_edited_in_a_later_stage_is_named(workplace: Path) -> None:
+    def behave(spec: TrialSpec, attempt: int) -> Script:
+        if spec.key.startswith("test/"):
+            (workplace / "edited_values.py").write_text("GAIN = 3.0\n")
+        return learn(spec, attempt)
+
+    summary = run_study(workplace, FakeExecutor(behave=behave), config=own())
+    assert EDITED.of(summary) == ("edited_values.py",)
+
+
+def test_code_of_a_choice_in_the_space_counts(workplace: Path) -> None:
+    (workplace / "edited_other.py").write_text("class Mine: ...\n")
+    space = {"agent": {"_target_": {"choices": ["edited_agent.Mine", "edited_other.Mine"]}}}
+    run_study(workplace, config=own(), space=space, num_trials=2)
+    (workplace / "edited_other.py").write_text("class Mine: gain = 1\n")
+    with pytest.raises(UserError, match=r"edited_other\.py was edited since"):
+        run_study(workplace, config=own(), space=space, num_trials=3)
+
+
+def test_files_are_compared_one_by_one(workplace: Path) -> None:
+    values, agent = workplace / "edited_values.py", workplace / "edited_agent.py"
+    run_study(workplace, config=own(), num_trials=2)
+    (workplace / "edited_values").mkdir()
+    values.rename(workplace / "edited_values" / "__init__.py")
+    run_study(workplace, config=own(), num_trials=3)  # the same in another place
+    (workplace / "edited_values" / "__init__.py").rename(values)
+    first, second = values.read_bytes(), agent.read_bytes()
+    values.write_bytes(second)
+    agent.write_bytes(first)
+    with pytest.raises(UserError, match=r"edited_agent\.py was edited since"):
+        run_study(workplace, config=own(), num_trials=4)
+
+
+def test_a_file_that_is_gone_is_said_to_be(workplace: Path) -> None:
+    (workplace / "edited_agent.py").write_text(
+        "try:\n    import edited_values\nexcept ImportError: ...\n\nclass Mine: ...\n"
+    )
+    run_study(workplace, config=own(), num_trials=2)
+    (workplace / "edited_values.py").unlink()
+    with pytest.raises(UserError, match=r"edited_values\.py was removed since"):
+        run_study(workplace, config=own(), num_trials=3)
+
+
+def test_what_no_trial_executes_may_be_edited(workplace: Path) -> None:
+    (workplace / "edited_agent.py").write_text(
+        "class Mine: ...\n\n\nif __name__ == '__main__':\n    tune(num_trials=2)\n"
+    )
+    before = digests_of_config(own())
+    (workplace / "edited_agent.py").write_bytes(
+        b"class Mine: ...\r\n\r\n\r\nif __name__ == '__main__':\r\n    tune(num_trials=20)\r\n    print(1)\r\n"
+    )
+    assert digests_of_config(own()) == before, "neither the part for a script nor ends of lines"
+    (workplace / "edited_agent.py").write_text(
+        "class Mine: ...\n\n\nif __name__ == '__main__':\n    tune()\nelse:\n    x = 1\n"
+    )
+    assert digests_of_config(own()) != before
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import gymnasium\ngymnasium.register(id='Own-v0', entry_point='edited_pack.inner:Env')\n",
+        "import importlib\nimportlib.import_module('edited_pack.inner')\n",
+        "__import__('edited_pack.inner')\n",
+    ],
+)
+def test_modules_that_are_named_as_text_count(workplace: Path, source: str) -> None:
+    (workplace / "edited_pack").mkdir()
+    (workplace / "edited_pack" / "__init__.py").write_text("")
+    (workplace / "edited_pack" / "inner.py").write_text("from . import deeper\n\nclass Env: ...\n")
+    (workplace / "edited_pack" / "deeper.py").write_text("")
+    (workplace / "edited_agent.py").write_text(source + "class Mine: ...\n")
+    packed = [f"edited_pack/{name}.py" for name in ("__init__", "deeper", "inner")]
+    assert list(digests_of_config(own())) == ["edited_agent.py", *packed]
+
+
+def test_a_class_that_hydra_looks_up_counts(workplace: Path) -> None:
+    (workplace / "edited_nets.py").write_text("class Net: ...\n")
+    net = {"_target_": "hydra.utils.get_class", "path": "edited_nets.Net"}
+    assert list(digests_of_config({"agent": {"policy_kwargs": {"features_extractor_class": net}}})) == [
+        "edited_nets.py"
+    ]
+
+
+def test_a_shell_script_counts_with_the_scripts_that_it_starts(workplace: Path) -> None:
+    (workplace / "src").mkdir()
+    (workplace / "src" / "edited_library.py").write_text("")
+    (workplace / "train.py").write_text("import edited_library\n")
+    (workplace / "run.sh").write_text('python train.py "$@"\n')
+    (workplace / "settings.json").write_text("{}")
+    program = workplace / "learn"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    node = {
+        "_target_": "tuner.runs.command.external.External",
+        "command": "env PYTHONPATH=src bash run.sh --with settings.json",
+    }
+    assert list(digests_of_config({"agent": node})) == ["run.sh", "settings.json", "src/edited_library.py", "train.py"]
+    assert list(digests_of_config({"agent": {**node, "command": "./learn"}})) == ["learn"]

@@ -18,6 +18,12 @@ from tuner.features.sb3.sb3_values import check_sizes, check_value
         ("ARS", {"learning_rate": 0.0}, "agent.learning_rate=0.0 is not possible: it must be above 0"),
         ("DQN", {"batch_size": 0}, "agent.batch_size=0 is not possible: it must be at least 1"),
         ("A2C", {"n_steps": 0}, "agent.n_steps=0 is not possible: it must be at least 1"),
+        ("PPO", {"n_epochs": 0}, "agent.n_epochs=0 is not possible: it must be at least 1"),
+        ("PPO", {"clip_range": -1}, "agent.clip_range=-1 is not possible: it must be above 0"),
+        ("SAC", {"gradient_steps": 0}, "agent.gradient_steps=0 must be at least 1, or -1: as many as there were"),
+        ("TD3", {"policy_delay": 0}, "agent.policy_delay=0 is not possible: it must be at least 1"),
+        ("DQN", {"buffer_size": 0}, "agent.buffer_size=0 is not possible: it must be at least 1"),
+        ("DQN", {"exploration_fraction": -0.1}, "agent.exploration_fraction=-0.1 is not possible: it must lie between"),
         (
             "PPO",
             {"learning_rate": "lin_1e-3"},
@@ -43,6 +49,8 @@ def test_values_become_what_the_class_takes() -> None:
     checked = find("SAC").checked(given)
     assert checked == {"train_freq": (2, "episode"), "ent_coef": "auto_0.1", "target_entropy": -2.0, "batch_size": 64}
     assert type(checked["train_freq"]) is tuple
+    assert find("SAC").checked({"gradient_steps": -1}) == {"gradient_steps": -1}
+    assert find("PPO").checked({"ent_coef": -0.01}) == {"ent_coef": -0.01}, "less entropy may be wanted"
     assert find("MaskablePPO").checked({"batch_size": None, "gamma": 1}) == {"batch_size": None, "gamma": 1.0}
 
 

@@ -284,4 +284,4 @@ def test_a_whole_weight_of_the_entropy_is_taken(name: str) -> None:
 @installed
 def test_a_class_is_what_would_be_typed() -> None:
     of_class = as_typed(import_sbx("sbx", "cpu").TQC, None, {"env": "Pendulum-v1", "gamma": 0.9}, [])
-    assert of_class == ["agent=sbx/tqc", "env.id=Pendulum-v1", "agent.gamma=0.9"]
+    assert of_class == ["agent=sbx/tqc", "env.id=Pendulum-v1", "agent.gamma=0.9", "~space.agent.gamma"]
