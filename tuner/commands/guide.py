@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, ClassVar, Final, TextIO
 
 from tuner.errors import UserError
 from tuner.support.help_columns import in_columns, width_of
@@ -104,12 +104,28 @@ def _title(topic: str) -> str:
 
 
 def _format(text: str, stream: TextIO) -> None:
-    from rich.markdown import Markdown
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.markdown import Markdown, TableElement
+    from rich.table import Table
     from rich.theme import Theme
 
     from tuner.support.console import PlainConsole
 
+    class WholeTable(TableElement):
+        """A table in which a word that is too long for its column goes on in the next line; Rich cuts it off."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            for table in super().__rich_console__(console, options):
+                for column in table.columns if isinstance(table, Table) else ():
+                    column.overflow = "fold"
+                yield table
+
+    class Page(Markdown):
+        """A page with whole tables."""
+
+        elements: ClassVar = {**Markdown.elements, "table_open": WholeTable}
+
     console = PlainConsole(file=stream)
     console.width = min(console.width, _WIDEST)
     console.push_theme(Theme({"markdown.code": "bold cyan"}))  # Rich's own has black boxes, also on a light background
-    console.print(Markdown(_LINK.sub(r"\1", text), code_theme="ansi_dark", hyperlinks=False))
+    console.print(Page(_LINK.sub(r"\1", text), code_theme="ansi_dark", hyperlinks=False))

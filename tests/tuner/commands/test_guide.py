@@ -55,6 +55,16 @@ def test_a_terminal_gets_formatted_text_of_its_width(monkeypatch: pytest.MonkeyP
     assert not any(line.startswith(("#", "```", "| --")) for line in lines)
 
 
+def test_no_word_of_a_table_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for topic in (topic for topics in guide.subjects().values() for topic in topics):
+        screen = Terminal()
+        monkeypatch.setattr(sys, "stdout", screen)
+        guide.show_at_once([topic])
+        cut = [line for line in screen.getvalue().splitlines() if "\N{HORIZONTAL ELLIPSIS}" in line]
+        assert not cut, topic
+
+
 def test_an_unknown_page_is_refused_with_those_near_it(tuner: CommandLine) -> None:
     answer = "tuner guide: there is no page 'populatoins'; did you mean populations?\ntuner guide lists all pages\n"
     assert tuner.refused("guide", "populatoins") == answer
