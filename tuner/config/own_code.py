@@ -72,10 +72,10 @@ _SOURCES = frozenset(
 """Suffixes of files that are code or its settings: a command may name files of data, too."""
 _SHELL: Final = ".sh"
 _PYTHONPATH: Final = re.compile(r"(?<!\w)PYTHONPATH=([^\s'\"]+)")
-_ENTRY_POINT: Final = re.compile(
-    r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*"
-)  # "my_envs.corridor:Corridor", as Gymnasium has it
-_IMPORTING: Final = ("import_module", "__import__")
+_ENTRY_POINT: Final = re.compile(r"""["']([A-Za-z_]\w*(?:\.\w+)*):[A-Za-z_]\w*["']""")  # "my_envs.corridor:Corridor"
+_IMPORTING: Final = re.compile(r"""\b(?:import_module|__import__)\(\s*["']([\w.]+)["']""")
+_BLOCKS: Final = ("body", "orelse", "finalbody", "handlers", "cases")
+"""Attributes of statements that hold further statements."""
 
 
 def _folders_named(command: object) -> tuple[Path, ...]:
@@ -170,13 +170,14 @@ def _read(file: Path, package: str, is_script: bool, changed: tuple[int, int]) -
             tree = ast.parse(content)
         except (SyntaxError, ValueError):
             return _Source(_digest(content))
-        modules = tuple(dict.fromkeys(_imported(tree, package)))
+        named = _named_as_text(content.decode(errors="replace"), package)
+        modules = tuple(dict.fromkeys([*_imported(tree, package), *named]))
         lines = content.splitlines()  # however they end: git may change that
         for part in [] if is_script else filter(_is_for_main, tree.body):
             lines[part.lineno - 1 : part.end_lineno] = [b""] * len(lines[part.lineno - 1 : part.end_lineno])
         content = b"\n".join(lines).rstrip()
-    named = files_in(content.decode(errors="replace")) if file.suffix == _SHELL else ()
-    return _Source(_digest(content), modules, tuple(named))
+    files = files_in(content.decode(errors="replace")) if file.suffix == _SHELL else ()
+    return _Source(_digest(content), modules, tuple(files))
 
 
 def _digest(content: bytes) -> str:
@@ -235,29 +236,34 @@ def _spec_of(module: str, places: Sequence[str] | None) -> ModuleSpec | None:
     return next((found for find in finders if find and (found := find(module, places))), None)
 
 
-def _imported(tree: ast.AST, package: str) -> Iterator[str]:
-    """Dotted paths of all that is imported anywhere in a file, or named there as a text that is imported by it."""
-    for node in ast.walk(tree):
+def _imported(tree: ast.Module, package: str) -> Iterator[str]:
+    """Dotted paths of all that is imported anywhere in a file."""
+    for node in _statements(tree.body):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = ".".join([*filter(None, _above(package, node.level)), *filter(None, [node.module])])
             yield base
             yield from (f"{base}.{alias.name}" if base else alias.name for alias in node.names)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _ENTRY_POINT.fullmatch(node.value):
-            yield node.value.partition(":")[0]
-        elif isinstance(node, ast.Call) and _name_of(node.func) in _IMPORTING and node.args:
-            given = node.args[0]
-            if isinstance(given, ast.Constant) and isinstance(given.value, str):
-                module = given.value.lstrip(".")
-                yield ".".join([*filter(None, _above(package, len(given.value) - len(module))), module])
+
+
+def _statements(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """These, and all within them; of expressions, which are most of a file, there are none."""
+    for node in nodes:
+        yield node
+        for name in _BLOCKS:
+            yield from _statements(getattr(node, name, ()))
+
+
+def _named_as_text(text: str, package: str) -> Iterator[str]:
+    """Dotted paths of modules that a file names as text: entry points, and what is imported by a function."""
+    yield from (found[1] for found in _ENTRY_POINT.finditer(text))
+    for found in _IMPORTING.finditer(text):
+        module = found[1].lstrip(".")
+        yield ".".join([*filter(None, _above(package, len(found[1]) - len(module))), module])
 
 
 def _above(package: str, level: int) -> list[str]:
     """The package that a relative import starts from; none: the import is not relative."""
     parts = package.split(".")
     return parts[: len(parts) - level + 1] if level else []
-
-
-def _name_of(function: ast.expr) -> str:
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
