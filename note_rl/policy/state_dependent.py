@@ -145,7 +145,7 @@ class GSDEPolicy(_StateDependent):
 
 
 class SquashedGSDEPolicy(_StateDependent):
-    """State-dependent exploration for agents that squash what they sample into the action's range: SAC with `gsde`.
+    """State-dependent exploration for SAC and TQC with `gsde`, which squash what they sample into the action's range.
 
     Args:
         hold: Steps of an environment that a noise matrix lasts for; it may reach from one episode into the next.

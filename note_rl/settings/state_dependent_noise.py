@@ -50,7 +50,7 @@ def _gsde(name: Name, value: Any) -> GSDE:
 
 gsde = Described("a GSDE()", _gsde)
 
-_POLICIES = choice("GSDEPolicy, or SquashedGSDEPolicy for SAC")
+_POLICIES = choice("GSDEPolicy, or SquashedGSDEPolicy for SAC and TQC")
 
 
 def check_explores_alike(agent: str, on_policy: bool | None, has_gsde: bool, policy: Policy) -> None:
@@ -76,7 +76,7 @@ def check_explores_alike(agent: str, on_policy: bool | None, has_gsde: bool, pol
         if one.is_state_dependent and not has_gsde:
             raise AgentContractError(
                 "{} takes means and pushes, which {} does not give: {}",
-                *(type(one).__name__, agent, choice("make a PPO, A2C, TRPO or SAC with gsde=GSDE()")),
+                *(type(one).__name__, agent, choice("make a PPO, A2C, TRPO, SAC or TQC with gsde=GSDE()")),
             )
         if on_policy and isinstance(one, SquashedGSDEPolicy):
             raise AgentContractError(

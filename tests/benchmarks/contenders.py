@@ -24,7 +24,7 @@ class Case:
     """The task that all contenders train.
 
     Attributes:
-        algorithm: DQN, QRDQN, PPO, TD3, SAC, CrossQ, A2C or TRPO.
+        algorithm: DQN, QRDQN, PPO, TD3, SAC, CrossQ, TQC, A2C or TRPO.
         env: Gymnasium id.
         hidden_sizes: Of every network.
         batch_size: Transitions per gradient step; of TRPO, per step of the critic.
@@ -35,7 +35,7 @@ class Case:
         timed_steps: Environment steps that are timed.
         num_envs: Environments stepped together.
         lstm_units: Width of an LSTM before the dense layers; None: there is none.
-        num_quantiles: Of each return (QRDQN).
+        num_quantiles: Of each return (QRDQN, TQC).
     """
 
     algorithm: str
@@ -112,10 +112,16 @@ CASES = {
     "td3": Case("TD3", "Pendulum-v1", (256, 256), 256, (8, 8), warm_steps=2000, timed_steps=10_000),
     "sac": Case("SAC", "Pendulum-v1", (256, 256), 256, (8, 8), warm_steps=2000, timed_steps=10_000),
     "crossq": Case("CrossQ", "Pendulum-v1", (256, 256), 256, (8, 8), warm_steps=2000, timed_steps=10_000),
+    "tqc": Case(
+        *("TQC", "Pendulum-v1", (256, 256), 256, (8, 8)),
+        warm_steps=2000,
+        timed_steps=10_000,
+        num_quantiles=25,
+    ),
 }
 LEARNING_RATE, GAMMA, CAPACITY, MAX_GRAD_NORM = 1e-3, 0.99, 50_000, 10.0
 TRUST_REGION = {"gae_lambda": 0.98, "cg_damping": 1e-3}
-DQNS, IN_CONTRIB = ("DQN", "QRDQN"), {"CrossQ", "QRDQN", "TRPO"}
+DQNS, IN_CONTRIB = ("DQN", "QRDQN"), {"CrossQ", "QRDQN", "TQC", "TRPO"}
 RMSPROP = {"A2C"}  # the others train with Adam
 CLIP = {"DQN": MAX_GRAD_NORM, "PPO": 0.5, "A2C": 0.5}
 
@@ -159,6 +165,8 @@ def _ours(case: Case, contender: str) -> tuple[Callable[[int], object], Callable
         given["gae_lambda"] = 0.8
     if case.algorithm == "QRDQN":
         given |= {"values": "quantiles", "num_quantiles": case.num_quantiles}
+    if case.algorithm == "TQC":
+        given["num_quantiles"] = case.num_quantiles
     if case.algorithm == "TRPO":
         given |= {"critic_iterations": case.num_epochs, "critic_batch_size": case.batch_size, **TRUST_REGION}
     agent = getattr(agents, {"QRDQN": "DQN"}.get(case.algorithm, case.algorithm))(**given)

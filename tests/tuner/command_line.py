@@ -48,6 +48,7 @@ SMALL_AGENTS = {
     "sac": ("agent=sac", "env=pendulum", *_OFF_POLICY),
     "sac_discrete": ("agent=sac_discrete", *_OFF_POLICY),
     "crossq": ("agent=crossq", "env=pendulum", "network.critic.hidden_sizes=[8]", *_OFF_POLICY),
+    "tqc": ("agent=tqc", "env=pendulum", "agent.num_quantiles=5", *_OFF_POLICY),
     "ppo_continuous": ("agent=ppo_continuous", "env=pendulum", *_ON_POLICY),
     "ddpg_her": ("agent=ddpg_her", *_OFF_POLICY),
     "ppo": ("agent=ppo", *_ON_POLICY),

@@ -37,7 +37,7 @@ _AGENTS = (
         "PPO",
         "SAC",
     ),
-    *("SACDiscrete", "TD3", "TRPO"),
+    *("SACDiscrete", "TD3", "TQC", "TRPO"),
 )
 _PARTS: Mapping[str, tuple[str, ...]] = {
     **{f"note_rl.agents.{package}": _AGENTS for package in ("keras", "pytorch")},

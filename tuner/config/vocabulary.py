@@ -50,13 +50,13 @@ CHOICES: Final = {
     "pool_network": "collector=pool",
     "SoftmaxPolicy": "policy=softmax",
     "GaussianPolicy": "policy=gaussian",
-    "GSDEPolicy, or SquashedGSDEPolicy for SAC": "policy=gsde or squashed_gsde, which is for agent=sac",
-    "make a PPO, A2C, TRPO or SAC with gsde=GSDE()": (
-        "use policy=gsde or squashed_gsde, which agent=ppo_continuous, a2c_continuous, trpo_continuous and sac take"
+    "GSDEPolicy, or SquashedGSDEPolicy for SAC and TQC": "policy=gsde or squashed_gsde, which is for agent=sac and tqc",
+    "make a PPO, A2C, TRPO, SAC or TQC with gsde=GSDE()": (
+        "use policy=gsde or squashed_gsde (agent=ppo_continuous, a2c_continuous, trpo_continuous, sac or tqc)"
     ),
     "SoftmaxPolicy or EpsGreedyQPolicy": "agent=dqn, ppo, a2c, trpo, acer, sac_discrete",
     "GaussianPolicy where it returns means and log deviations, NoisyPolicy where it returns actions": (
-        "agent=ppo_continuous, a2c_continuous, trpo_continuous, ddpg, td3, sac, crossq"
+        "agent=ppo_continuous, a2c_continuous, trpo_continuous, ddpg, td3, sac, crossq, tqc"
     ),
     "PPO with GaussianPolicy": "agent=ppo_continuous, a2c_continuous or trpo_continuous",
     "PPO, A2C or TRPO": "agent=ppo, a2c or trpo",

@@ -15,6 +15,7 @@ from note_rl.agents.ppo.keras import PPO
 from note_rl.agents.sac.keras import SAC
 from note_rl.agents.sac_discrete.keras import SACDiscrete
 from note_rl.agents.td3.keras import TD3
+from note_rl.agents.tqc.keras import TQC
 from note_rl.agents.trpo.keras import TRPO
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "PPO",
     "SAC",
     "TD3",
+    "TQC",
     "TRPO",
     "AlphaZero",
     "CrossQ",

@@ -15,6 +15,7 @@ from note_rl.agents.ppo.torch import PPO
 from note_rl.agents.sac.torch import SAC
 from note_rl.agents.sac_discrete.torch import SACDiscrete
 from note_rl.agents.td3.torch import TD3
+from note_rl.agents.tqc.torch import TQC
 from note_rl.agents.trpo.torch import TRPO
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "PPO",
     "SAC",
     "TD3",
+    "TQC",
     "TRPO",
     "AlphaZero",
     "CrossQ",

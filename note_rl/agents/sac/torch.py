@@ -55,10 +55,15 @@ class SAC(SACSettings, RL_pytorch):
             inner = partial(regularised, dropout=self.critic_dropout, layer_norm=self.critic_layer_norm)
             make = with_layers(make, inner, refuse_to_regularise)
         for number in self._numbers():
-            setattr(self, f"critic_{number}", QNetwork(make, spaces).to(device))
+            setattr(self, f"critic_{number}", self._make_critic(make, spaces).to(device))
         for number in self._numbers():
-            setattr(self, f"target_critic_{number}", QNetwork(make, spaces).to(device).requires_grad_(False))
+            target = self._make_critic(make, spaces).to(device).requires_grad_(False)
+            setattr(self, f"target_critic_{number}", target)
         self._move_targets(1.0)
+
+    def _make_critic(self, make: MakeNetwork, spaces: ContinuousSpaces) -> QNetwork:
+        """One of them, or a target network."""
+        return QNetwork(make, spaces)
 
     def _make_alpha(self, device: str) -> None:
         start = math.log(self.initial_alpha if self.alpha is None else self.alpha)

@@ -30,8 +30,8 @@ def test_an_actor_stays_within_the_bounds_and_acts_in_numpy(framework):
     np.testing.assert_allclose(actions, CENTRE + SCALE * np.tanh(unscaled), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow_in_keras("SAC", "CrossQ")
-@pytest.mark.parametrize("name", ["DDPG", "SAC", "CrossQ"])
+@pytest.mark.slow_in_keras("SAC", "CrossQ", "TQC")
+@pytest.mark.parametrize("name", ["DDPG", "SAC", "CrossQ", "TQC"])
 def test_the_actors_loss_never_trains_a_critic(framework, name):
     """With one optimizer or several: the critics move exactly as if the actor's loss were not there."""
 
@@ -71,14 +71,15 @@ CASES = {
     "TD3": (REPLAY, lambda: NoisyPolicy(GaussianWhiteNoiseProcess(sigma=0.2), relative=True, num_random_steps=100), 1),
     "SAC": (REPLAY, lambda: SquashedGaussianPolicy(num_random_steps=100), 1),
     "CrossQ": (REPLAY, lambda: SquashedGaussianPolicy(num_random_steps=100), 1),
+    "TQC": (REPLAY, lambda: SquashedGaussianPolicy(num_random_steps=100), 1),
     "PPO": (RolloutSettings(num_steps=32, batch_size=64, num_epochs=10), GaussianPolicy, 4),
 }
 
 
 @pytest.mark.xla
-@pytest.mark.slow_in_keras("DDPG", "TD3", "SAC", "CrossQ", "PPO")
+@pytest.mark.slow_in_keras("DDPG", "TD3", "SAC", "CrossQ", "TQC", "PPO")
 @pytest.mark.parametrize(  # losses of the others: test_td3.py, test_sac.py, test_ppo.py, learners/test_reports.py
-    "name", ["DDPG", *(pytest.param(name, marks=pytest.mark.slow) for name in ("TD3", "SAC", "CrossQ", "PPO"))]
+    "name", ["DDPG", *(pytest.param(name, marks=pytest.mark.slow) for name in ("TD3", "SAC", "CrossQ", "TQC", "PPO"))]
 )
 def test_the_target_is_learned(framework, name):
     experience, policy, num_envs = CASES[name]
@@ -93,7 +94,7 @@ def test_the_target_is_learned(framework, name):
 
 
 def test_discrete_actions_are_refused(framework):
-    for name in ("DDPG", "TD3", "SAC", "CrossQ"):
+    for name in ("DDPG", "TD3", "SAC", "CrossQ", "TQC"):
         with pytest.raises(EnvironmentMismatchError, match=f"{name} chooses vectors of numbers, but Counting"):
             getattr(framework.agents, name)(env=Counting)
 
@@ -105,6 +106,6 @@ def test_actions_without_bounds_are_refused_but_by_ppo(framework):
             self.action_space = spaces.Box(-np.inf, np.inf, (2,))
 
     framework.agents.PPO(env=Unbounded)
-    for name in ("DDPG", "TD3", "SAC", "CrossQ"):
+    for name in ("DDPG", "TD3", "SAC", "CrossQ", "TQC"):
         with pytest.raises(EnvironmentMismatchError, match=f"{name} needs actions with finite bounds"):
             getattr(framework.agents, name)(env=Unbounded)

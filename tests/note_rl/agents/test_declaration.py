@@ -21,7 +21,7 @@ from tests.note_rl.frameworks import frameworks
 
 BOTH = pytest.mark.parametrize("framework", frameworks())
 AGENTS = [
-    *("A2C", "ACER", "BC", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO", "CrossQ", "DoubleDQN"),
+    *("A2C", "ACER", "BC", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO", "TQC", "CrossQ", "DoubleDQN"),
     *("DuelingDQN", "SACDiscrete", "AlphaZero"),
 ]
 
@@ -158,4 +158,4 @@ def test_declarations_import_no_framework():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
     assert importlib.import_module("note_rl.agents.dqn").DQNSettings is DQNSettings
-    assert len(declaring) == 18
+    assert len(declaring) == 19

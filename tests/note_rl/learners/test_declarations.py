@@ -14,7 +14,7 @@ from tuner.config.signatures import class_constants
 
 BOTH = pytest.mark.parametrize("framework", frameworks())
 DISCRETE = ("DQN", "DoubleDQN", "DuelingDQN", "SACDiscrete")
-NUMBERS = ("DDPG", "TD3", "SAC", "CrossQ")
+NUMBERS = ("DDPG", "TD3", "SAC", "CrossQ", "TQC")
 EITHER = ("PPO", "GAIL")
 
 
@@ -29,7 +29,7 @@ def environment(kind):
     return env
 
 
-@pytest.mark.slow_in_keras("DuelingDQN", "SACDiscrete", "DDPG", "TD3", "CrossQ", "GAIL", "TRPO")  # as the others
+@pytest.mark.slow_in_keras("DuelingDQN", "SACDiscrete", "DDPG", "TD3", "CrossQ", "TQC", "GAIL", "TRPO")  # as the others
 @BOTH
 @pytest.mark.parametrize("name", [*DISCRETE, *NUMBERS, *EITHER, "TRPO"])
 def test_built_in_agents_can_be_made_for_the_actions_that_they_declare_and_for_no_others(framework, name):

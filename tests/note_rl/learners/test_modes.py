@@ -163,6 +163,7 @@ SEEN = {
     "TD3": [LEARNING, LEARNING, LEARNING, TARGET, TARGET, TARGET],
     "SACDiscrete": [BOTH, LEARNING, LEARNING, TARGET, TARGET],
     "SAC": [BOTH, LEARNING, LEARNING, TARGET, TARGET],  # its actor also chooses the next action of the target
+    "TQC": [BOTH, LEARNING, LEARNING, TARGET, TARGET],
 }
 
 

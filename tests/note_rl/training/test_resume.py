@@ -127,6 +127,16 @@ CASES = {
         {"num_critics": 3, "num_target_critics": 2, "critic_dropout": 0.1, "critic_layer_norm": True},
         total_steps=400,
     ),
+    "truncated_quantiles": Case(
+        "TQC",
+        "Pendulum-v1",
+        {
+            "policy": SquashedGaussianPolicy(),
+            **{"PR": True, "num_steps": 3, "normalise_obs": True, **REPLAY, "train_freq": 50},
+        },
+        {"num_quantiles": 5},
+        total_steps=400,
+    ),
     "discrete_entropy": Case("SACDiscrete", "CartPole-v1", {"policy": SoftmaxPolicy(), **REPLAY}),
     "noise_with_a_memory": Case(
         "DDPG",
@@ -156,13 +166,15 @@ def make(framework, case, seed=3):
 
 KERAS = (
     *("prioritized", "trust_region", "state_dependent_rollout", "noise_in_the_loss", "running_statistics"),
-    *("critics_that_are_drawn",),
+    *("critics_that_are_drawn", "truncated_quantiles"),
 )
 """test_trainer.py has plain DQN and PPO; the rest differs in NumPy only, and tracing is slow."""
 
 
 @pytest.mark.traced
-@pytest.mark.slow_in_keras(*("trust_region", "state_dependent_rollout", "noise_in_the_loss", "critics_that_are_drawn"))
+@pytest.mark.slow_in_keras(
+    *("trust_region", "state_dependent_rollout", "noise_in_the_loss", "critics_that_are_drawn", "truncated_quantiles")
+)
 @pytest.mark.parametrize(
     ("framework", "name"),
     [

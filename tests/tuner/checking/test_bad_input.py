@@ -178,7 +178,7 @@ TRAIN = {
         ["agent=ppo", "env=pendulum"],
         "SoftmaxPolicy chooses one of several actions, but the environment takes Box(-2.0, 2.0, (1,), float32); take "
         "an agent whose actions are numbers (agent=ppo_continuous, a2c_continuous, trpo_continuous, ddpg, td3, sac, "
-        "crossq),",
+        "crossq, tqc),",
     ),
     "noise on discrete actions": (["noise=gaussian"], "EpsGreedyQPolicy takes no noise: use noise=none"),
     "a tracker that is not chosen": (

@@ -115,6 +115,7 @@ NEEDS = {  # choices that fit only one agent, or ask for something
     "space/function": "agent=synthetic",
     "space/synthetic": "agent=synthetic",
     "space/td3": "agent=td3",
+    "space/tqc": "agent=tqc",
     "space/trpo": "agent=trpo",
     "space/trpo_continuous": "agent=trpo_continuous",
 }

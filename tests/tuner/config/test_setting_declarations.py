@@ -16,7 +16,7 @@ from tuner.config.signatures import signature_of
 from tuner.errors import UserError
 
 AGENTS = [
-    *("A2C", "ACER", "BC", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO", "CrossQ", "DoubleDQN"),
+    *("A2C", "ACER", "BC", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO", "TQC", "CrossQ", "DoubleDQN"),
     *("DuelingDQN", "SACDiscrete", "AlphaZero"),
 ]
 PACKAGES = {"torch": "pytorch", "keras": "keras"}

@@ -58,10 +58,13 @@ _OWN: Final[Mapping[str, str]] = {
     "target_kl": "agent.max_kl",
     "cg_max_steps": "agent.cg_iterations",
     "n_critic_updates": "agent.critic_iterations",
+    "n_quantiles": "agent.num_quantiles",
+    "top_quantiles_to_drop_per_net": "agent.num_dropped_per_critic",
 }
 """Settings of Stable-Baselines3, and their keys here."""
 _OF_TRPO: Final = {"batch_size": "agent.critic_batch_size"}
 _OF_SAC: Final = {"ent_coef": "agent.alpha"}
+_LEARN_ALPHA: Final = ("crossq", "sac", "tqc")
 _OF_THE_LIBRARY: Final = {"noise_std": "agent.action_noise_std", "noise_type": "agent.action_noise"}
 """Where the agent is an algorithm of Stable-Baselines3 all others are called as they are there, behind `agent.`."""
 
@@ -98,7 +101,7 @@ class MeantAgent:
         if not self.own:
             path = _OF_THE_LIBRARY.get(setting, f"agent.{setting}")
         else:
-            special = _OF_TRPO if self.name.startswith("trpo") else _OF_SAC if self.name == "sac" else {}
+            special = _OF_TRPO if self.name.startswith("trpo") else _OF_SAC if self.name in _LEARN_ALPHA else {}
             path = {**_OWN, **special}.get(setting, "")
         return path if path and (not self.paths or path in self.paths) else None
 

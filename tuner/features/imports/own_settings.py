@@ -28,6 +28,7 @@ AGENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "qrdqn": ("dqn",),
     "sac": ("sac",),
     "td3": ("td3",),
+    "tqc": ("tqc",),
     "trpo": ("trpo", "trpo_continuous"),
 }
 """By algorithm of the Zoo: ours, the first for actions that are choices."""
@@ -38,6 +39,7 @@ _LAYERS: Final[Mapping[str, Sequence[int] | dict[str, Any]]] = {
     "crossq": {"pi": [256, 256], "qf": [1024, 1024]},
     "sac": [256, 256],
     "td3": [400, 300],
+    "tqc": [256, 256],
     "ddpg": [400, 300],
 }
 """Of Stable-Baselines3, where it is not [64, 64]."""
@@ -88,6 +90,7 @@ _READ: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "crossq": ("ent_coef", "target_entropy", "policy_delay"),
     "sac": ("ent_coef", "target_entropy"),
+    "tqc": ("ent_coef", "target_entropy", "top_quantiles_to_drop_per_net"),
     "td3": ("policy_delay", "target_policy_noise", "target_noise_clip", "noise_type", "noise_std"),
     "ddpg": ("noise_type", "noise_std"),
 }
@@ -228,7 +231,7 @@ def _add_policy_arguments(written: Written, entry: ZooEntry, agent: str) -> None
             continue
         if name == "ortho_init" and "network.initializer" in written.values:
             continue
-        if name == "n_critics" and agent in ("sac", "crossq"):
+        if name == "n_critics" and agent in ("sac", "crossq", "tqc"):
             written.values["agent.num_critics"] = int(value)
         elif name == "log_std_init" and (has_gsde or agent.endswith("_continuous")):
             written.values["agent.initial_log_std"] = float(value)
@@ -237,7 +240,7 @@ def _add_policy_arguments(written: Written, entry: ZooEntry, agent: str) -> None
         elif name == "optimizer_kwargs" and isinstance(value, dict) and value.keys() <= {"eps", "weight_decay"}:
             names = {"eps": "epsilon", "weight_decay": "weight_decay"}
             written.values |= {f"optimizer.{names[key]}": float(one) for key, one in value.items()}
-        elif name == "n_quantiles" and entry.algorithm == "qrdqn":
+        elif name == "n_quantiles" and entry.algorithm in ("qrdqn", "tqc"):
             written.values["agent.num_quantiles"] = int(value)
         elif name == "optimizer_class" and entry.algorithm == "a2c" and "RMSprop" in str(value):
             continue  # which it has anyway
@@ -270,7 +273,7 @@ def _add_rate(written: Written, entry: ZooEntry) -> None:
 
 def _has_gsde(entry: ZooEntry, agent: str) -> bool:
     """Whether an agent of ours explores by the state with these settings: its actions have to be numbers."""
-    return bool(entry.settings.get("use_sde")) and (agent == "sac" or agent.endswith("_continuous"))
+    return bool(entry.settings.get("use_sde")) and (agent in ("sac", "tqc") or agent.endswith("_continuous"))
 
 
 def _add_gsde(written: Written, entry: ZooEntry, agent: str) -> None:
@@ -281,7 +284,7 @@ def _add_gsde(written: Written, entry: ZooEntry, agent: str) -> None:
         has_it = f"for actions that are numbers: agent={agent}_continuous has it"
         written.remark("use_sde", True, NOT_HERE if agent == "crossq" else has_it)
         return
-    written.choices["policy"] = "squashed_gsde" if agent == "sac" else "gsde"
+    written.choices["policy"] = "squashed_gsde" if agent in ("sac", "tqc") else "gsde"
     between = whole(entry, "sde_sample_freq")
     if entry.algorithm in ON_POLICY:
         if 0 < between < whole(entry, "n_steps"):  # else for a rollout, as here
@@ -418,6 +421,11 @@ def _add_sac(written: Written, entry: ZooEntry) -> None:
         written.values["agent.initial_alpha"] = _start_of(entry, weight)
 
 
+def _add_tqc(written: Written, entry: ZooEntry) -> None:
+    _add_sac(written, entry)
+    written.values["agent.num_dropped_per_critic"] = whole(entry, "top_quantiles_to_drop_per_net")
+
+
 def _start_of(entry: ZooEntry, weight: str) -> float:
     """Where a learned weight of the entropy starts: auto_0.1."""
     kind, _, start = weight.partition("_")
@@ -470,6 +478,7 @@ _ADD: Final[Mapping[str, Callable[[Written, ZooEntry], None]]] = {
     "qrdqn": _add_qrdqn,
     "sac": _add_sac,
     "td3": _add_td3,
+    "tqc": _add_tqc,
     "trpo": _add_trpo,
 }
 

@@ -23,11 +23,11 @@ from tuner.support.plain_text import one_line
 
 _CLASSES: Final = {
     **{"PPO": "ppo", "A2C": "a2c", "DQN": "dqn", "SAC": "sac", "TD3": "td3", "DDPG": "ddpg", "TRPO": "trpo"},
-    "CrossQ": "crossq",
+    **{"CrossQ": "crossq", "TQC": "tqc"},
 }
 _LIBRARY_CLASSES: Final = {
     **_CLASSES,
-    **{"RecurrentPPO": "ppo_lstm", "ARS": "ars", "QRDQN": "qrdqn", "TQC": "tqc"},
+    **{"RecurrentPPO": "ppo_lstm", "ARS": "ars", "QRDQN": "qrdqn"},
 }
 _OF_LIBRARY: Final = "Sb3"
 """The name of what runs an algorithm of Stable-Baselines3, before its own."""

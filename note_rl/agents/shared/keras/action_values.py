@@ -186,6 +186,31 @@ class Categorical(ActionValues):
         return expected_returns_of(self.v_min, self.v_max, self.num_each)
 
 
+def quantile_losses(found: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The quantile Huber losses of N quantiles, those at (i + 1/2) / N, for K targets (Dabney et al. 2018, eq. 10).
+
+    With u = target_j - quantile_i, a loss is the sum over i of the mean over j of |tau_i - (u < 0)| Huber(u).
+
+    Args:
+        found: The quantiles. [B, N]
+        target: Without a gradient. [B, K]
+
+    Returns:
+        Losses [B], and the errors of the means [B].
+    """
+    num = found.shape[1]
+    tau = ((tf.range(num, dtype=tf.float32) + 0.5) / num)[:, None]
+    fixed = tf.stop_gradient(found)
+    u = target[:, None, :] - fixed[:, :, None]  # [B, N quantiles, K targets]
+    clipped = tf.clip_by_value(u, -1.0, 1.0)  # the slope of Huber(u), which is clipped * (u - clipped / 2)
+    slope = tf.where(u < 0.0, 1.0 - tau, tau) * clipped
+    loss = tf.reduce_sum(tf.reduce_mean(slope * (u - 0.5 * clipped), axis=2), axis=1)
+    mean_slope = tf.reduce_mean(slope, axis=2)
+    error = tf.abs(tf.reduce_mean(target, axis=1) - tf.reduce_mean(fixed, axis=1))
+    # Its gradient is written down, as backpropagation would pass over [B, N, K] numbers a dozen times more.
+    return loss - tf.reduce_sum(mean_slope * (found - fixed), axis=1), error
+
+
 @dataclass(frozen=True)
 class Quantiles(ActionValues):
     """N quantiles of the return, those at (i + 1/2) / N (QR-DQN, Dabney et al. 2018).
@@ -209,20 +234,8 @@ class Quantiles(ActionValues):
         return r[:, None] + discount[:, None] * next_taken
 
     def losses(self, taken: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """See `ActionValues`: the quantile Huber loss (eq. 10), and the errors of the means.
-
-        With u = target_j - quantile_i, the loss is the sum over i of the mean over j of |tau_i - (u < 0)| Huber(u).
-        """
-        tau = ((tf.range(self.num_each, dtype=tf.float32) + 0.5) / self.num_each)[:, None]
-        found = tf.stop_gradient(taken)
-        u = target[:, None, :] - found[:, :, None]  # [B, N quantiles, N targets]
-        clipped = tf.clip_by_value(u, -1.0, 1.0)  # the slope of Huber(u), which is clipped * (u - clipped / 2)
-        slope = tf.where(u < 0.0, 1.0 - tau, tau) * clipped
-        loss = tf.reduce_sum(tf.reduce_mean(slope * (u - 0.5 * clipped), axis=2), axis=1)
-        mean_slope = tf.reduce_mean(slope, axis=2)
-        error = tf.abs(tf.reduce_mean(target, axis=1) - tf.reduce_mean(found, axis=1))
-        # Its gradient is written down, as backpropagation would pass over [B, N, N] numbers a dozen times more.
-        return loss - tf.reduce_sum(mean_slope * (taken - found), axis=1), error
+        """See `ActionValues` and `quantile_losses`."""
+        return quantile_losses(taken, target)
 
     def reported(self, taken: tf.Tensor, target: tf.Tensor) -> Mapping[str, tf.Tensor]:
         """See `ActionValues`."""

@@ -214,21 +214,28 @@ class QNetwork(keras.Model):  # type: ignore[misc]
             `num_features` outputs and an `MLP` goes on from there.
         spaces: Of observations and actions.
         num_features: Numbers that an image is summed up in.
+        num_outputs: Of the network; `call` takes the only one.
     """
 
-    def __init__(self, make: MakeNetwork, spaces: ContinuousSpaces, num_features: int = 64) -> None:
+    def __init__(
+        self, make: MakeNetwork, spaces: ContinuousSpaces, num_features: int = 64, num_outputs: int = 1
+    ) -> None:
         super().__init__()
         self.centre = spaces.centre
         self.scale = spaces.unit
         flat = len(spaces.obs_shape) == 1
         self.encoder = None if flat else make(spaces.obs_shape, num_features)
         inputs = shape_with_action(spaces.obs_shape if flat else (num_features,), spaces.action_size)
-        self.net = make(inputs, 1) if flat else MLP(inputs, 1)
+        self.net = make(inputs, num_outputs) if flat else MLP(inputs, num_outputs)
 
     def call(self, s: tf.Tensor, a: tf.Tensor) -> tf.Tensor:
         """Values [B] of actions [B, A] in states [B, *obs]."""
+        return self._values(s, a)[:, 0]
+
+    def _values(self, s: tf.Tensor, a: tf.Tensor) -> tf.Tensor:
+        """All outputs, [B, num_outputs]."""
         seen = tf.cast(s, tf.float32) if self.encoder is None else self.encoder(s)
-        return self.net(tf.concat([seen, (a - self.centre) / self.scale], axis=1))[:, 0]
+        return self.net(tf.concat([seen, (a - self.centre) / self.scale], axis=1))
 
 
 def soft_update(target: keras.Model, online: keras.Model, tau: float) -> None:

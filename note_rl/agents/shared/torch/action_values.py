@@ -179,6 +179,30 @@ class Categorical(ActionValues):
         return expected_returns_of(self.v_min, self.v_max, self.num_each)
 
 
+def quantile_losses(found: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """The quantile Huber losses of N quantiles, those at (i + 1/2) / N, for K targets (Dabney et al. 2018, eq. 10).
+
+    With u = target_j - quantile_i, a loss is the sum over i of the mean over j of |tau_i - (u < 0)| Huber(u).
+
+    Args:
+        found: The quantiles. [B, N]
+        target: Without a gradient. [B, K]
+
+    Returns:
+        Losses [B], and the errors of the means [B].
+    """
+    num = found.shape[1]
+    tau = ((torch.arange(num, device=found.device, dtype=found.dtype) + 0.5) / num)[:, None]
+    with torch.no_grad():
+        u = target[:, None, :] - found[:, :, None]  # [B, N quantiles, K targets]
+        clipped = u.clamp(-1.0, 1.0)  # the slope of Huber(u), which is clipped * (u - clipped / 2)
+        slope = torch.where(u < 0.0, 1.0 - tau, tau) * clipped
+        loss = (slope * (u - 0.5 * clipped)).mean(2).sum(1)
+        error, mean_slope = (target.mean(1) - found.mean(1)).abs(), slope.mean(2)
+    # Its gradient is written down, as autograd would pass over [B, N, K] numbers a dozen times more.
+    return loss - (mean_slope * (found - found.detach())).sum(1), error
+
+
 @dataclass(frozen=True)
 class Quantiles(ActionValues):
     """N quantiles of the return, those at (i + 1/2) / N (QR-DQN, Dabney et al. 2018).
@@ -202,19 +226,8 @@ class Quantiles(ActionValues):
         return r[:, None] + discount[:, None] * next_taken
 
     def losses(self, taken: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """See `ActionValues`: the quantile Huber loss (eq. 10), and the errors of the means.
-
-        With u = target_j - quantile_i, the loss is the sum over i of the mean over j of |tau_i - (u < 0)| Huber(u).
-        """
-        tau = ((torch.arange(self.num_each, device=taken.device, dtype=taken.dtype) + 0.5) / self.num_each)[:, None]
-        with torch.no_grad():
-            u = target[:, None, :] - taken[:, :, None]  # [B, N quantiles, N targets]
-            clipped = u.clamp(-1.0, 1.0)  # the slope of Huber(u), which is clipped * (u - clipped / 2)
-            slope = torch.where(u < 0.0, 1.0 - tau, tau) * clipped
-            loss = (slope * (u - 0.5 * clipped)).mean(2).sum(1)
-            error, mean_slope = (target.mean(1) - taken.mean(1)).abs(), slope.mean(2)
-        # Its gradient is written down, as autograd would pass over [B, N, N] numbers a dozen times more.
-        return loss - (mean_slope * (taken - taken.detach())).sum(1), error
+        """See `ActionValues` and `quantile_losses`."""
+        return quantile_losses(taken, target)
 
     def reported(self, taken: Tensor, target: Tensor) -> Mapping[str, Tensor]:
         """See `ActionValues`."""

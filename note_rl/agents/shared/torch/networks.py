@@ -244,9 +244,12 @@ class QNetwork(nn.Module):
             `num_features` outputs and an `MLP` goes on from there.
         spaces: Of observations and actions.
         num_features: Numbers that an image is summed up in.
+        num_outputs: Of the network; `forward` takes the only one.
     """
 
-    def __init__(self, make: MakeNetwork, spaces: ContinuousSpaces, num_features: int = 64) -> None:
+    def __init__(
+        self, make: MakeNetwork, spaces: ContinuousSpaces, num_features: int = 64, num_outputs: int = 1
+    ) -> None:
         super().__init__()
         self.centre: Tensor
         self.scale: Tensor
@@ -255,12 +258,16 @@ class QNetwork(nn.Module):
         flat = len(spaces.obs_shape) == 1
         self.encoder: nn.Module = nn.Identity() if flat else make(spaces.obs_shape, num_features)
         inputs = shape_with_action(spaces.obs_shape if flat else (num_features,), spaces.action_size)
-        self.net = make(inputs, 1) if flat else MLP(inputs, 1)
+        self.net = make(inputs, num_outputs) if flat else MLP(inputs, num_outputs)
 
     def forward(self, s: Tensor, a: Tensor) -> Tensor:
         """Values [B] of actions [B, A] in states [B, *obs]."""
+        return self._values(s, a).squeeze(1)
+
+    def _values(self, s: Tensor, a: Tensor) -> Tensor:
+        """All outputs, [B, num_outputs]."""
         both = torch.cat([self.encoder(s), (a - self.centre) / self.scale], dim=1)
-        return cast(Tensor, self.net(both).squeeze(1))
+        return cast(Tensor, self.net(both))
 
 
 def indicators(chosen: Tensor, size: int) -> Tensor:

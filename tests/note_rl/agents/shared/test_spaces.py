@@ -25,7 +25,7 @@ TOO_WIDE = [
 def test_bounds_that_single_precision_does_not_hold_are_refused_with_what_helps(framework: Any, space: Any) -> None:
     env = Plain()
     env.action_space = space
-    for name in ("DDPG", "TD3", "SAC", "CrossQ"):
+    for name in ("DDPG", "TD3", "SAC", "CrossQ", "TQC"):
         with pytest.raises(EnvironmentMismatchError, match=rf"{name} needs .* finite bounds.*TransformAction"):
             getattr(framework.agents, name)(env=env)
     framework.agents.PPO(env=env)

@@ -19,6 +19,7 @@ EXTRAS = {
     "SAC": {"noise": (1,), "next_noise": (1,)},
     "Rainbow": {"q_noise": (51,), "target_q_noise": (51,), "choice_q_noise": (51,)},
     "CrossQ": {"noise": (1,), "next_noise": (1,)},
+    "TQC": {"noise": (1,), "next_noise": (1,)},
 }
 PARTS = {  # of which DQN is made under these names
     "Rainbow": {"double": True, "dueling": True, "stream_size": 4, "values": "categorical", "num_atoms": 5},
@@ -28,7 +29,10 @@ EACH, NONE = (True,) * 4, (False,) * 4
 DISCRETE = ("DQN", "DoubleDQN", "DuelingDQN", *PARTS, "PPO")
 NAMES = (*DISCRETE, "DDPG", "TD3", "SAC")
 CHOOSING = (*DISCRETE, "SACDiscrete")
-OPTIONS = {"CrossQ": {"critic_hidden_size": (8,)}}
+OPTIONS = {
+    "CrossQ": {"critic_hidden_size": (8,)},
+    "TQC": {"num_quantiles": 4, "num_dropped_per_critic": 1},
+}
 
 
 def minibatches(name="DQN", sync=(False, True, False, False, True), batch_size=6, seed=0):

@@ -163,6 +163,16 @@ def test_critics_of_crossq_have_layers_and_a_number_of_their_own() -> None:
     assert remarks_of("crossq/MountainCarContinuous-v0") == "use_sde=true: there is no such thing here"
 
 
+def test_quantiles_of_tqc_and_how_many_are_dropped() -> None:
+    paths = ("agent.num_critics", "agent.num_quantiles", "agent.num_dropped_per_critic", "network.hidden_sizes")
+    assert values_at(composed("tqc/Pendulum-v1"), *paths) == [5, 20, 3, [400, 300]]
+    by_state = composed("tqc/MountainCarContinuous-v0")
+    assert values_at(by_state, *paths) == [2, 25, 2, [256, 256]]
+    assert values_at(by_state, "policy.hold", "agent.initial_log_std", "agent.alpha") == [32, -3.67, None]
+    assert by_state["policy"]["_target_"] == "note_rl.policy.SquashedGSDEPolicy"
+    assert remarks_of("tqc/Pendulum-v1") == remarks_of("tqc/MountainCarContinuous-v0") == ""
+
+
 def test_exploration_by_the_state() -> None:
     ppo = composed("ppo/MountainCarContinuous-v0")
     assert ppo["policy"] == {"_target_": "note_rl.policy.GSDEPolicy", "hold": 4}
@@ -320,7 +330,7 @@ def test_a_line_of_python_is_never_run(text: str, tmp_path: Path, monkeypatch: p
         (("zoo", "ppo/CartPole-v1", "name=x"), "name is of tuner import study"),
         (("zoo", "ppo/CartPole-v1", "storage=sqlite:///x.db"), "storage is of tuner import study"),
         (("zoo", "ppo/CartPole-v1", "agent=dqn"), "agent=dqn is no ppo"),
-        (("zoo", "tqc/Pendulum-v1"), "has no hyperparams/tqc.yml"),
+        (("zoo", "ars/Pendulum-v1"), "has no hyperparams/ars.yml"),
     ],
 )
 def test_what_is_wrong_is_refused(tuner: CommandLine, arguments: tuple[str, ...], message: str) -> None:

@@ -197,6 +197,21 @@ MountainCarContinuous-v0:
   gradient_steps: 32
   use_sde: True
 """
+TQC: Final = """
+Pendulum-v1:
+  n_timesteps: 20000
+  policy: 'MlpPolicy'
+  learning_rate: !!float 1e-3
+  top_quantiles_to_drop_per_net: 3
+  policy_kwargs: "dict(n_critics=5, n_quantiles=20, net_arch=[400, 300])"
+MountainCarContinuous-v0:
+  n_timesteps: !!float 5e4
+  policy: 'MlpPolicy'
+  train_freq: 32
+  gradient_steps: 32
+  use_sde: True
+  policy_kwargs: "dict(log_std_init=-3.67, n_critics=2)"
+"""
 FILES: Final = {
     "ppo": PPO,
     "a2c": A2C,
@@ -206,6 +221,7 @@ FILES: Final = {
     "ddpg": DDPG,
     "trpo": TRPO,
     "crossq": CROSSQ,
+    "tqc": TQC,
     "qrdqn": QRDQN,
 }
 

@@ -1,0 +1,60 @@
+"""Truncated quantile critics in PyTorch (TQC, Kuznetsov et al. 2020, https://arxiv.org/abs/2005.04269)."""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import reduce
+from operator import add
+
+import torch
+from torch import Tensor
+
+from note_rl.agents.sac.torch import SAC
+from note_rl.agents.shared.spaces import ContinuousSpaces
+from note_rl.agents.shared.torch.action_values import quantile_losses
+from note_rl.agents.shared.torch.networks import MakeNetwork, QNetwork, dropping, evaluating
+from note_rl.agents.tqc import TQCSettings
+
+
+class QuantileCritic(QNetwork):
+    """Quantiles [B, M] of the return of (s, a), those at (i + 1/2) / M."""
+
+    def forward(self, s: Tensor, a: Tensor) -> Tensor:
+        """Quantiles [B, M] for actions [B, A] in states [B, *obs]."""
+        return self._values(s, a)
+
+
+class TQC(TQCSettings, SAC):
+    reads_triplets = False
+    traceable = True
+
+    def _make_critic(self, make: MakeNetwork, spaces: ContinuousSpaces) -> QNetwork:
+        return QuantileCritic(make, spaces, num_outputs=self.num_quantiles)
+
+    def __call__(self, s: Tensor, a: Tensor, next_s: Tensor, r: Tensor, d: Tensor) -> list[Tensor]:
+        """Losses [B] of actor, critics and, where it is learned, log alpha, as those of `SAC` (algorithm 1)."""
+        alpha = self.log_alpha.detach().exp()
+        with torch.no_grad(), evaluating(self.actor):
+            next_a, next_log_prob = self._sample(next_s, self.next_noise)
+            with dropping(*self.target_critics()) if self.critic_dropout > 0.0 else nullcontext():  # DroQ
+                kept = self.truncated([critic(next_s, next_a) for critic in self.target_critics()])
+            target = r[:, None] + self.discount[:, None] * (kept - (alpha * next_log_prob)[:, None])  # [B, K]
+        q = [critic(s, a) for critic in self.critics()]
+        losses_and_errors = [quantile_losses(one, target) for one in q]
+        critic_loss = reduce(add, [loss for loss, _ in losses_and_errors]) / self.num_quantiles
+        self.prioritized_replay.update(reduce(add, [error for _, error in losses_and_errors]) / self.num_critics)
+        new_a, log_prob = self._sample(s, self.noise)
+        actor_loss = alpha * log_prob - self.value_to_climb([critic(s, new_a) for critic in self.critics()])
+        self.report(q_mean=q[0].mean(1), entropy=-log_prob, alpha=alpha)
+        losses = [actor_loss, critic_loss]
+        if self.alpha is None:
+            losses.append(-self.log_alpha * (log_prob.detach() + self.entropy_wanted))
+        return losses
+
+    def truncated(self, quantiles: Sequence[Tensor]) -> Tensor:
+        """The smallest quantiles [B, K] of those of N critics together, [B, M] each."""
+        pooled = torch.cat(list(quantiles), 1)
+        return pooled.topk(self.num_kept, largest=False, sorted=False).values  # in any order, quicker than sorting
+
+    def value_to_climb(self, values: Sequence[Tensor]) -> Tensor:
+        """The value [B] that the actor follows: the mean of the quantiles of all critics, [B, M] each."""
+        return reduce(add, [one.mean(1) for one in values]) / self.num_critics
