@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
@@ -17,6 +18,7 @@ from tuner.trial.messages import JsonDict
 
 _OF_A_RUN_ONLY = ("seed", "checkpoint", "tracker", "resume", "trust", "progress")
 """Parts of a training config that are not part of what was found."""
+_REFERENCE = re.compile(r"\$\{(\w+(?:\.\w+)*)\}")
 
 
 class TrainingConfigs:
@@ -54,9 +56,13 @@ class TrainingConfigs:
         return OverridesParser.create().parse_overrides(list(overrides))
 
     def experiment(self, wanted: JsonDict, title: str) -> str:
-        """Text of an experiment file that composes `wanted`: the choices of all groups, and every value."""
+        """Text of an experiment file that composes `wanted`: the choices of all groups, and every value.
+
+        A number that refers to another, such as the steps that a function gets, still does if that gives the same.
+        """
         defaults = [{f"override /{group}": choice} for group, choice in self._choices.items()]
-        content = {"defaults": defaults, **_judged(wanted)}
+        written = OmegaConf.to_container(compose(self._loader, "train", self.kept), resolve=False)
+        content = {"defaults": defaults, **_referring(_judged(wanted), written, wanted)}
         return f"# @package _global_\n{_commented(title)}{OmegaConf.to_yaml(OmegaConf.create(content))}"
 
     def removals(self, wanted: JsonDict) -> list[str]:
@@ -89,6 +95,33 @@ class TrainingConfigs:
 
     def _composed(self, overrides: Sequence[str]) -> JsonDict:
         return _judged(to_json(compose(self._loader, "train", overrides)))
+
+
+def _referring(values: JsonDict, written: object, config: JsonDict) -> JsonDict:
+    """The values, with references in the place of those numbers that are written as such and have the same value.
+
+    Args:
+        values: A part of the config.
+        written: The same part as the files have it.
+        config: The whole.
+    """
+    files: Mapping[Any, Any] = written if isinstance(written, Mapping) else {}
+    found: JsonDict = {}
+    for key, value in values.items():
+        text = files.get(key)
+        reference = _REFERENCE.fullmatch(text) if isinstance(text, str) else None
+        if isinstance(value, dict):
+            found[key] = _referring(value, text, config)
+        else:
+            found[key] = text if reference is not None and _is_at(reference[1], value, config) else value
+    return found
+
+
+def _is_at(path: str, value: object, config: JsonDict) -> bool:
+    try:
+        return isinstance(value, int | float) and bool(get_path(config, path) == value)
+    except LookupError:
+        return False
 
 
 def _root(override: Override) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tuner.config.annotations import shortened
-from tuner.config.modules_used import mark_of, note, remembered
+from tuner.config.modules_used import mark_of, named_by, note, remembered
 from tuner.config.paths import targets_in
 from tuner.config.signatures import home_of
 from tuner.errors import UserError
@@ -214,7 +214,8 @@ def foreign_code(config: Mapping[str, Any]) -> Iterator[Foreign]:
         if not isinstance(target, str):
             raise UserError(f"{path}._target_={target} must be the dotted path of a class or function")
         if target not in TARGETS:
-            yield Foreign(f"{path}._target_", target, node)
+            named = named_by(node, target)  # what hydra.utils.get_class looks up is what would run
+            yield Foreign(f"{path}.{'_target_' if named == target else 'path'}", named, node)
         for setting in _places_named(node) if target in _SENDS_OR_WRITES else ():
             yield Foreign(f"{path}.{setting}", target, node, setting=f"{path}.{setting}={node[setting]}")
     env, backend, agent = config.get("env"), config.get("backend"), config.get("agent")

@@ -67,3 +67,19 @@ def test_a_group_whose_file_leaves_a_value_open_has_an_experiment_too() -> None:
     assert configs.removals(wanted) == []
     del wanted["agent"]["window"]
     assert configs.removals(wanted) == ["~agent.window"]
+
+
+def test_a_value_that_refers_to_another_still_does_in_the_experiment_of_a_winner(tmp_path: Path) -> None:
+    """The steps of a function were frozen in the file: more steps typed beside it changed the reported ones only."""
+    typed = ["agent=sb3_ppo", "training.total_steps=5000"]
+    wanted = to_json(preflight("train", typed))
+    assert wanted["agent"]["total_steps"] == 5000
+    file = tmp_path / "found" / "experiment" / "winner.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(TrainingConfigs(typed).experiment(wanted, "a title"))
+    again = to_json(preflight("train", ["experiment=winner", "training.total_steps=90000"], str(tmp_path / "found")))
+    assert again["agent"]["total_steps"] == 90000
+    wanted["agent"]["total_steps"] = 7000
+    file.write_text(TrainingConfigs(typed).experiment(wanted, "a title"))
+    other = to_json(preflight("train", ["experiment=winner", "training.total_steps=90000"], str(tmp_path / "found")))
+    assert other["agent"]["total_steps"] == 7000, "a value of its own stays"

@@ -27,6 +27,8 @@ def _configs(definition: StudyDefinition) -> Iterator[JsonDict]:
     """All configs of runs, as far as they name code: the default, the known ones, and one for each choice."""
     yield from [one.config for one in definition.environments] or [definition.config]
     yield from definition.known.values()
+    if not definition.config:  # of an imported study
+        return
     for parameter in definition.space.parameters:
         for drawn in parameter.ends if isinstance(parameter.ends[0], str) else ():
             value = parameter.value(drawn, definition.config)

@@ -267,6 +267,8 @@ def _add_rate(written: Written, entry: ZooEntry) -> None:
             return
     for name in falling:
         key, path = ("clip", "agent.clip") if name == "clip_range" else (name, "optimizer.learning_rate")
+        if path not in written.values:  # of another algorithm, and so among what has no place here
+            continue
         start = to_hydra(written.values[path])
         written.added.append(f"+schedule.{key}={{_target_: {_LINEAR}, start: {start}, end: 0.0, fraction: 1.0}}")
 

@@ -15,7 +15,7 @@ from tuner.errors import UserError
 _BOUNDS: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(("gamma", "gae_lambda"), SHARE),
     "tau": SHARE_ABOVE_0,
-    **dict.fromkeys(("learning_rate", "clip_range", "clip_range_vf", "max_grad_norm", "delta_std"), POSITIVE),
+    **dict.fromkeys(("learning_rate", "clip_range", "clip_range_vf", "delta_std"), POSITIVE),
     **dict.fromkeys(("vf_coef", "target_kl", "target_policy_noise", "target_noise_clip"), NOT_NEGATIVE),
     **dict.fromkeys(("exploration_fraction", "exploration_initial_eps", "exploration_final_eps"), SHARE),
     **dict.fromkeys(("batch_size", "buffer_size", "n_delta", "n_epochs", "n_quantiles", "n_steps"), Count()),

@@ -21,6 +21,8 @@ _INTERPRETER = re.compile(rf"python[\d.]*|node|julia|Rscript|{_SHELL.pattern}")
 _TAKES_A_WORD = ("--rcfile", "--init-file")  # options of a shell, beside those that end in o or O
 _FIRST, _FURTHER = re.compile(r"\$\{?0"), re.compile(r"\$\{?[@*1-9]")
 """How the text of a shell names the word behind it, and those behind that one."""
+_IN_A_TEXT = re.compile(r"(?<![\w./-])\w[\w-]*(?:[./][\w.-]+)+")
+"""A name of a file in the text of a shell: with a suffix, or in a folder."""
 _OF_A_SHELL = ("|", "||", "&&", ";", "&", ">", ">>", "<", "2>", "2>&1")
 
 
@@ -70,12 +72,16 @@ class ScriptLine:
         """The arguments for another working directory.
 
         Each placeholder is replaced; a value with spaces stays one argument. Words that name a file or folder which is
-        here get its whole path; words with placeholders do not.
+        here get its whole path; words with placeholders do not. So do names of files in the text of
+        `bash -c`.
         """
         texts = {name: _text(value) for name, value in values.items()}
         filled = [word.format_map(texts) for word in self.words]
         typed = [_path(word, here, is_program=not number) for number, word in enumerate(filled)]
-        return [path if "{" not in word else own for word, own, path in zip(self.words, filled, typed, strict=True)]
+        found = [path if "{" not in word else own for word, own, path in zip(self.words, filled, typed, strict=True)]
+        if (shell := _text_for_a_shell(self.words)) is not None:
+            found[shell[1]] = _IN_A_TEXT.sub(lambda word: _quoted_path(word[0], here), filled[shell[1]])
+        return found
 
 
 def check_command(line: ScriptLine, resume: ScriptLine | None, parameters: Mapping[str, object]) -> None:
@@ -163,6 +169,11 @@ def _path(word: str, here: Path, is_program: bool) -> str:
         return str(path.absolute()) if path.exists() else word
     except (OSError, ValueError):  # too long for a name
         return word
+
+
+def _quoted_path(word: str, here: Path) -> str:
+    path = _path(word, here, is_program=False)
+    return word if path == word else shlex.quote(path)
 
 
 def _text(value: object) -> str:

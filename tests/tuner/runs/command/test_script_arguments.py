@@ -121,3 +121,17 @@ def test_files_that_are_here_get_their_whole_path(tmp_path: Path) -> None:
     assert found == ["python", str(tmp_path / "ppo.py"), "--config", "other.py", "-x", "", "y" * 5000]
     assert line("./run").filled({}, tmp_path) == [str(tmp_path / "run")]
     assert line("true {a}").filled({"a": "run"}, tmp_path) == ["true", "run"], "a value stays as it is"
+
+
+def test_scripts_in_the_text_of_a_shell_are_found_from_the_folder_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "own folder").mkdir()
+    here = tmp_path / "own folder"
+    (here / "train.py").write_text("")
+    (here / "src").mkdir()
+    (here / "src" / "other.py").write_text("")
+    text = 'python train.py --lr {lr} --log new.csv && python src/other.py --in=train.py x "$@"'
+    typed = line(f"bash -c '{text}' bash train.py")
+    quoted = {name: f"'{here / name}'" for name in ("train.py", "src/other.py")}
+    inside = f"python {quoted['train.py']} --lr 0.1 --log new.csv && python {quoted['src/other.py']} "
+    inside += f'--in={quoted["train.py"]} x "$@"'
+    assert typed.filled({"lr": 0.1}, here) == ["bash", "-c", inside, "bash", str(here / "train.py")]
