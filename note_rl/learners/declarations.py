@@ -77,8 +77,9 @@ class Declared:
         exploration: The generator of random numbers of exploration, while steps are collected for training; None: the
             agent acts without exploration, or is not one that declares `searches_ahead`.
         gsde: State-dependent exploration; None: its noise does not depend on the state, or there is none.
-        state_before, episode_start: Of a recurrent agent that learns from rollouts, while its loss is evaluated; see
+        state_before, episode_start: Of a recurrent agent that learns from sequences, while its loss is evaluated; see
             `initial_state`. None: the agent has no state.
+        needs_memory: Whether its network must have a memory.
     """
 
     framework: ClassVar[Framework] = "none"
@@ -91,6 +92,7 @@ class Declared:
     has_value_network: ClassVar[bool] = False
     resamples_noise: ClassVar[bool] = False
     searches_ahead: ClassVar[bool] = False
+    needs_memory: ClassVar[bool] = False
     set_defaults: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     default_update_batches: int | None = None
     frame_stack: int | None = None
@@ -127,9 +129,8 @@ class Declared:
         - in evaluations and films `note_rl.collect.evaluation.Greedy`, made anew for each;
         - the caller of `predict(obs, state, episode_start)`, to whom it is returned as NumPy arrays.
 
-        An agent with `state_before` among its `batch_attributes` learns from rollouts in whole sequences of one
-        environment. A minibatch [B] then consists of n sequences of L = B / n steps, one after the other. Its loss
-        reads:
+        An agent with `state_before` among its `batch_attributes` learns from whole sequences of one environment. A
+        minibatch [B] of a rollout then consists of n sequences of L = B / n steps, one after the other. Its loss reads:
 
         - `self.state_before` [n, S]: the states before the first steps of the sequences, as they were stored when the
           agent acted; the arrays of a state stand in a row in the order of their names;
@@ -139,7 +140,8 @@ class Declared:
         Its value(s, state) returns a pair, as action() does: values [B], and the state behind them. The value of a
         last observation is asked for with the state that the agent would have seen it in.
 
-        Not there yet: sequences of a pool (`sequences=True`) have no states.
+        With `sequences=True` the sequences are of a pool, and their steps have an axis of their own:
+        `self.state_before` is [B, S], and `self.episode_start` is [B, T], as r is.
 
         Args:
             num_envs: B, the number of rows.
@@ -166,6 +168,7 @@ class Declared:
         _check_flag(cls, "reads_triplets", (None, True, False))
         _check_flag(cls, "has_value_network", (False, True))
         _check_flag(cls, "searches_ahead", (False, True))
+        _check_flag(cls, "needs_memory", (False, True))
         if vars(cls).get("action_kinds") is not None:
             _check_names(cls, "action_kinds", get_args(ActionKind))
         _check_names(cls, "batch_attributes", tuple(BATCH_ATTRIBUTES))
@@ -257,7 +260,10 @@ _EXPERT = BatchAttribute(Sentence("comes with {}", named(ReplaySettings, "expert
 
 _LOG_PROB_OLD = "log_prob_old"
 _STATE = BatchAttribute(
-    Sentence("{} and an agent with a state (initial_state), and is None elsewhere", _ROLLOUTS), lambda settings: True
+    Sentence(
+        "{} or {} and an agent with a state (initial_state), and is None elsewhere", _ROLLOUTS, SEQUENCES.at(True)
+    ),
+    lambda settings: True,
 )
 _MASK = BatchAttribute(
     "comes with environments that tell which actions they allow, and is None elsewhere", lambda settings: True
@@ -405,10 +411,10 @@ def check_sequences(agent: Any, settings: Settings) -> None:
         AgentContractError: Naming what to set.
     """
     if learns_from_sequences(agent):
-        if not _from_rollouts(settings):
+        if not (_from_rollouts(settings) or _from_sequences(settings)):
             raise AgentContractError(
-                "{} has a memory (initial_state) and learns from whole sequences of rollouts: {}",
-                *(type(agent).__name__, PPO.add()),
+                "{} has a memory (initial_state) and learns from whole sequences, of rollouts or of a pool: {}, or {}",
+                *(type(agent).__name__, PPO.add(), SEQUENCES.add()),
             )
         _check_signals(type(agent), settings, "learns from whole sequences, of which the samples are no parts")
 

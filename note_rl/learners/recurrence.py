@@ -107,7 +107,7 @@ def no_place(agent: str) -> SettingsError:
     """Makes the error about an agent that cannot have a memory."""
     return SettingsError(
         "{} has no place for the state of a network with a memory: choose another network, or {}",
-        *(agent, choice("an agent that learns from sequences of its rollouts, such as PPO or A2C")),
+        *(agent, choice("an agent that learns from sequences, such as PPO, A2C or R2D2")),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from note_rl.replay.ring import Ring
-from note_rl.types import BoolArray, IntArray, Transitions
+from note_rl.types import EPISODE_START, BoolArray, IntArray, Transitions
 
 
 class Reader(Protocol):
@@ -23,8 +23,10 @@ class Reader(Protocol):
         """
 
 
-def one_step(ring: Ring, slots: IntArray, gamma: float, rng: np.random.Generator) -> Transitions:
-    """The transitions as they were stored; see `Reader`."""
+def one_step(
+    ring: Ring, slots: IntArray, gamma: float, rng: np.random.Generator, first: IntArray | None = None
+) -> Transitions:
+    """The transitions as they were stored; see `Reader`, and for `first` `Ring.extras`."""
     terminated = ring.column("terminated", slots).astype(np.float32)
     return Transitions(
         obs=ring.obs(slots),
@@ -33,7 +35,7 @@ def one_step(ring: Ring, slots: IntArray, gamma: float, rng: np.random.Generator
         next_obs=ring.next_obs(slots),
         terminated=terminated,
         discount=np.float32(gamma) * (1.0 - terminated),
-        extras=ring.extras(slots),
+        extras=ring.extras(slots, first=first),
     )
 
 
@@ -96,6 +98,9 @@ class SequenceReader:
     Nothing is cut off where an episode ends: the steps behind belong to the next one. `ended` [K, B, T] among the
     extras says where that is, and `next_obs` there is the true last observation.
 
+    Of an agent with a memory, `state_before` [K, B, S] is the state before the first step, and `episode_start`
+    [K, B, T] is 1 where an episode begins.
+
     Args:
         num_steps: T. From each slot that is read, this many steps must be stored.
     """
@@ -106,5 +111,8 @@ class SequenceReader:
     def __call__(self, ring: Ring, slots: IntArray, gamma: float, rng: np.random.Generator) -> Transitions:
         """See `Reader`."""
         index = ring.ahead(slots[..., None], np.arange(self.num_steps))
-        read = one_step(ring, index, gamma, rng)
-        return replace(read, extras={**read.extras, "ended": ring.column("ended", index)})
+        read = one_step(ring, index, gamma, rng, first=slots)
+        extras = {**read.extras, "ended": ring.column("ended", index)}
+        if EPISODE_START in extras:
+            extras[EPISODE_START] = extras[EPISODE_START].astype(np.float32)
+        return replace(read, extras=extras)

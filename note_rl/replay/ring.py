@@ -6,7 +6,18 @@ import numpy as np
 
 from note_rl.errors import CheckpointError
 from note_rl.replay.column_storage import zeros
-from note_rl.types import EXTRAS, NEXT_ACTION_MASK, STEP_COLUMNS, Array, BoolArray, IntArray, Steps, nested, under
+from note_rl.types import (
+    EXTRAS,
+    NEXT_ACTION_MASK,
+    STATE_BEFORE,
+    STEP_COLUMNS,
+    Array,
+    BoolArray,
+    IntArray,
+    Steps,
+    nested,
+    under,
+)
 
 
 class Ring:
@@ -104,16 +115,18 @@ class Ring:
         """Observations after the action: [..., *obs]."""
         return gathered(self._fields["next_obs"], slots)
 
-    def extras(self, slots: IntArray, last: IntArray | None = None) -> dict[str, Array]:
+    def extras(self, slots: IntArray, last: IntArray | None = None, first: IntArray | None = None) -> dict[str, Array]:
         """Further fields by name.
 
         Args:
             slots: Where transitions begin.
             last: Where they end, which says what is allowed next; None: there, too.
+            first: Where the sequences begin that they form, and that the states are of; None: there, too.
         """
-        ends = {NEXT_ACTION_MASK: slots if last is None else last}
+        others = {NEXT_ACTION_MASK: last, STATE_BEFORE: first}
+        places = {name: where for name, where in others.items() if where is not None}
         stored = under(EXTRAS, self._fields)
-        return {name: gathered(values, ends.get(name, slots)) for name, values in stored.items()}
+        return {name: gathered(values, places.get(name, slots)) for name, values in stored.items()}
 
     def has(self, name: str) -> bool:
         """Whether there is such a field or extra."""

@@ -52,6 +52,10 @@ SMALL_AGENTS = {
     "ppo_continuous": ("agent=ppo_continuous", "env=pendulum", *_ON_POLICY),
     "ddpg_her": ("agent=ddpg_her", *_OFF_POLICY),
     "ppo": ("agent=ppo", *_ON_POLICY),
+    "r2d2": (
+        *("agent=r2d2", "env.num_envs=2", "network.units=4", "buffer.num_steps=10", "buffer.learning_starts=64"),
+        *("buffer.batch_size=4", "buffer.replay_ratio=2"),
+    ),
     "trpo": ("agent=trpo", "env.num_envs=2", "buffer.num_steps=16"),
     "trpo_continuous": ("agent=trpo_continuous", "env=pendulum", "env.num_envs=2", "buffer.num_steps=16"),
     "gail": ("agent=gail", *_ON_POLICY),

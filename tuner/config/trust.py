@@ -35,6 +35,7 @@ _AGENTS = (
         "GAIL",
         "MADDPG",
         "PPO",
+        "R2D2",
         "SAC",
     ),
     *("SACDiscrete", "TD3", "TQC", "TRPO"),

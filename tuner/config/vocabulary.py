@@ -69,6 +69,8 @@ CHOICES: Final = {
     ),
     "the setting simulator": "a simulator of your own (tuner guide alphazero)",
     "hidden_sizes": "network=mlp",
+    "recurrent_network": "network=lstm or gru",
+    "an agent that learns from sequences, such as PPO, A2C or R2D2": "agent=ppo, a2c or r2d2",
     "give the agent network=CNN (note_rl.agents.*.networks.CNN)": "use network=cnn",
     "hidden_sizes or layers": "network=mlp or layers",
     'Plateau(by="episodes")': "plateau=episodes",

@@ -66,12 +66,17 @@ def has_memory(node: Mapping[str, Any]) -> bool:
 def _check_memory(node: Mapping[str, Any], kind: type[Declared], alone: bool) -> None:
     """A memory needs an agent that learns from sequences, and serves policy and value."""
     if not has_memory(node):
+        if kind.needs_memory and str(node.get("_target_")).startswith(_NETWORKS):
+            raise UserError(
+                f"{kind.__name__} learns from what its network remembers, and this network has no memory: "
+                "use network=lstm or gru"
+            )
         return
     choice = f"network={node.get('cell', 'lstm')}"
     if STATE_BEFORE not in kind.batch_attributes:
         raise UserError(
             f"{choice} is a network with a memory, and {kind.__name__} has no place for its state: choose another "
-            "network, or an agent that learns from sequences of its rollouts (agent=ppo, agent=a2c)"
+            "network, or an agent that learns from sequences (agent=ppo, agent=a2c, agent=r2d2)"
         )
     if not alone:
         raise UserError(f"{choice} gives the value a memory, too, and network.critic another network: leave it out")

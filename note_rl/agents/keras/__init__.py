@@ -12,6 +12,7 @@ from note_rl.agents.dueling_dqn.keras import DuelingDQN
 from note_rl.agents.gail.keras import GAIL
 from note_rl.agents.maddpg.keras import MADDPG
 from note_rl.agents.ppo.keras import PPO
+from note_rl.agents.r2d2.keras import R2D2
 from note_rl.agents.sac.keras import SAC
 from note_rl.agents.sac_discrete.keras import SACDiscrete
 from note_rl.agents.td3.keras import TD3
@@ -27,6 +28,7 @@ __all__ = [
     "GAIL",
     "MADDPG",
     "PPO",
+    "R2D2",
     "SAC",
     "TD3",
     "TQC",

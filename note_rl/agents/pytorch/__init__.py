@@ -12,6 +12,7 @@ from note_rl.agents.dueling_dqn.torch import DuelingDQN
 from note_rl.agents.gail.torch import GAIL
 from note_rl.agents.maddpg.torch import MADDPG
 from note_rl.agents.ppo.torch import PPO
+from note_rl.agents.r2d2.torch import R2D2
 from note_rl.agents.sac.torch import SAC
 from note_rl.agents.sac_discrete.torch import SACDiscrete
 from note_rl.agents.td3.torch import TD3
@@ -27,6 +28,7 @@ __all__ = [
     "GAIL",
     "MADDPG",
     "PPO",
+    "R2D2",
     "SAC",
     "TD3",
     "TQC",

@@ -22,7 +22,7 @@ from tests.note_rl.frameworks import frameworks
 BOTH = pytest.mark.parametrize("framework", frameworks())
 AGENTS = [
     *("A2C", "ACER", "BC", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO", "TQC", "CrossQ", "DoubleDQN"),
-    *("DuelingDQN", "SACDiscrete", "AlphaZero"),
+    *("DuelingDQN", "SACDiscrete", "AlphaZero", "R2D2"),
 ]
 
 
@@ -158,4 +158,4 @@ def test_declarations_import_no_framework():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
     assert importlib.import_module("note_rl.agents.dqn").DQNSettings is DQNSettings
-    assert len(declaring) == 19
+    assert len(declaring) == 20

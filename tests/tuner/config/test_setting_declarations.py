@@ -17,7 +17,7 @@ from tuner.errors import UserError
 
 AGENTS = [
     *("A2C", "ACER", "BC", "DDPG", "DQN", "GAIL", "MADDPG", "PPO", "SAC", "TD3", "TRPO", "TQC", "CrossQ", "DoubleDQN"),
-    *("DuelingDQN", "SACDiscrete", "AlphaZero"),
+    *("DuelingDQN", "SACDiscrete", "AlphaZero", "R2D2"),
 ]
 PACKAGES = {"torch": "pytorch", "keras": "keras"}
 

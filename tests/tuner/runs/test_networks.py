@@ -229,3 +229,26 @@ def test_noise_that_an_agent_does_not_draw_is_refused(
 def test_a_greedy_policy_without_noise_is_refused(tuner: CommandLine, words: tuple[str, ...]) -> None:
     assert "policy=greedy never explores with DQN" in tuner.refused("train", *SHORT, *words)
     assert tuner("train", "agent=rainbow", "policy=greedy", "--cfg", "job").status == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("network=mlp",),
+            "R2D2 learns from what its network remembers, and this network has no memory: use network=l",
+        ),
+        (("buffer=replay",), "R2D2 reads ended, which comes with sequences of steps: use buffer=sequences"),
+        (("buffer=rollout",), "R2D2 learns from old transitions again and again"),
+        (("buffer=prioritized",), "use buffer=sequences"),
+        (("agent.burn_in=20",), "agent.burn_in=20 is not possible: it must be at least 0 and below 1"),
+        (("env=pendulum",), "R2D2 chooses one of several actions"),
+        (("network.shared=true",), "network.shared=True is for agents whose value is a network of observations alone"),
+        (("strategy=ddp",), "network=lstm is a network with a memory, which one process trains"),
+        (("adaptive=gns",), "an agent with a memory (network=lstm) learns from whole sequences"),
+    ],
+)
+def test_what_does_not_go_with_recurrent_replay_is_refused(
+    tuner: CommandLine, words: tuple[str, ...], message: str
+) -> None:
+    assert message in tuner.refused("train", "agent=r2d2", "tracker=jsonl", *words, "hydra.run.dir=run")

@@ -87,6 +87,34 @@ def through_sequences(
         first: The states before the first steps, [n, S] of each memory.
         starts: 1 where an episode begins, and nothing is remembered from before it, else 0. [n * L]
     """
+    (seen, *_) = _steps(memories, x, first, starts)  # [L, M, n, units]
+    return list(tf.unstack(_by_sequence(seen)))
+
+
+def states_behind_steps(
+    memories: Sequence[Memory], x: tf.Tensor, first: Sequence[tf.Tensor], starts: tf.Tensor
+) -> list[tf.Tensor]:
+    """The states behind all steps, [n * L, S] of each memory; its features come first. See `through_sequences`."""
+    return list(tf.unstack(_by_sequence(tf.concat(_steps(memories, x, first, starts), axis=-1))))
+
+
+def last_states(
+    memories: Sequence[Memory], x: tf.Tensor, first: Sequence[tf.Tensor], starts: tf.Tensor
+) -> list[tf.Tensor]:
+    """The states behind the last steps, [n, S] of each memory; see `through_sequences`."""
+    return list(tf.unstack(tf.concat([part[-1] for part in _steps(memories, x, first, starts)], axis=-1)))
+
+
+def _by_sequence(values: tf.Tensor) -> tf.Tensor:
+    """[L, M, n, F] -> [M, n * L, F]."""
+    by_sequence = tf.transpose(values, (1, 2, 0, 3))
+    return tf.reshape(by_sequence, (values.shape[1], -1, values.shape[3]))
+
+
+def _steps(
+    memories: Sequence[Memory], x: tf.Tensor, first: Sequence[tf.Tensor], starts: tf.Tensor
+) -> Sequence[tf.Tensor]:
+    """The parts of the states behind the steps of sequences, [L, M, n, units] each."""
     one, num = memories[0], first[0].shape[0]
     width = one.kind.num_gates * one.units
     gates = tf.stack([tf.reshape(memory.encoder(x), (num, -1, width)) for memory in memories])
@@ -98,9 +126,8 @@ def through_sequences(
         return one.follow(gate, [part * keep for part in parts], recurrent)
 
     by_time = tf.transpose(gates, (2, 0, 1, 3))  # [L, M, n, G]
-    seen = tf.scan(follow, (by_time, keeps), one.parts(tf.stack(list(first))))[0]  # [L, M, n, units]
-    features = tf.reshape(tf.transpose(seen, (1, 2, 0, 3)), (len(memories), -1, one.units))
-    return list(tf.unstack(features))
+    parts: Sequence[tf.Tensor] = tf.scan(follow, (by_time, keeps), one.parts(tf.stack(list(first))))
+    return parts
 
 
 def _lstm(x: tf.Tensor, parts: Sequence[tf.Tensor], recurrent: tf.Tensor) -> tuple[tf.Tensor, ...]:

@@ -1,6 +1,6 @@
 """Networks with a memory, in PyTorch; `note_rl.agents.shared.memories` says what they compute."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -79,15 +79,36 @@ def through_sequences(memories: Sequence[Memory], x: Tensor, first: Sequence[Ten
         first: The states before the first steps, [n, S] of each memory.
         starts: 1 where an episode begins, and nothing is remembered from before it, else 0. [n * L]
     """
+    seen = [parts[0] for parts in _steps(memories, x, first, starts)]
+    return [features.flatten(0, 1) for features in torch.stack(seen, dim=2)]
+
+
+def states_behind_steps(
+    memories: Sequence[Memory], x: Tensor, first: Sequence[Tensor], starts: Tensor
+) -> tuple[Tensor, ...]:
+    """The states behind all steps, [n * L, S] of each memory; its features come first. See `through_sequences`."""
+    parts = [torch.stack(seen, dim=2) for seen in zip(*_steps(memories, x, first, starts), strict=True)]
+    return torch.cat(parts, dim=3).flatten(1, 2).unbind()
+
+
+def last_states(memories: Sequence[Memory], x: Tensor, first: Sequence[Tensor], starts: Tensor) -> tuple[Tensor, ...]:
+    """The states behind the last steps, [n, S] of each memory; see `through_sequences`."""
+    *_, parts = _steps(memories, x, first, starts)
+    return torch.cat(list(parts), dim=2).unbind()
+
+
+def _steps(
+    memories: Sequence[Memory], x: Tensor, first: Sequence[Tensor], starts: Tensor
+) -> Iterator[Sequence[Tensor]]:
+    """Goes through sequences, and gives the parts [M, n, units] of the states behind each step."""
     one, num = memories[0], len(first[0])
     gates = torch.stack([memory.encoder(x).view(num, len(x) // num, -1) for memory in memories]).unbind(2)  # [M, n, G]
     keeps = (1.0 - starts).view(num, -1, 1).unbind(1)  # [n, 1]
     recurrent = torch.stack([memory.recurrent for memory in memories])
-    parts, seen = one.parts(torch.stack(list(first))), []
+    parts = one.parts(torch.stack(list(first)))
     for gate, keep in zip(gates, keeps, strict=True):
         parts = one.follow(gate, [part * keep for part in parts], recurrent)
-        seen.append(parts[0])
-    return [features.flatten(0, 1) for features in torch.stack(seen, dim=2)]
+        yield parts
 
 
 def _lstm(x: Tensor, parts: Sequence[Tensor], recurrent: Tensor) -> Sequence[Tensor]:
