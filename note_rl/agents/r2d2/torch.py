@@ -75,7 +75,8 @@ class R2D2(R2D2Settings, RL_pytorch):
             value = self.unscaled(self.next_value(next_s, online, target, mask)).view(r.shape)
             aim = self.scaled(self.returns(r, discount, ended, value))
         self.report(q_mean=q)
-        return 0.5 * (q.view(r.shape) - aim).square().mean(1)
+        loss: Tensor = 0.5 * (q.view(r.shape) - aim).square().mean(1)
+        return loss
 
     def returns(self, r: Tensor, discount: Tensor, ended: Tensor, value: Tensor) -> Tensor:
         """Targets [B, L]: rewards of up to `return_steps` steps, and the value behind the last of them.
