@@ -8,8 +8,8 @@ evaluations of ten episodes, one thread, nothing pruned. Ours is `tuner tune` up
 is two processes of `python -m rl_zoo3.train --optimize` on one storage, as its documentation advises for several at a
 time, in which the six are enqueued. Seconds count from the start of the command, imports and compilation included; with
 torch_compiled (`training.jit_compile=true`) the first round compiles, the others find what it has compiled. With sb3
-(`agent=sb3_ppo`) our study tunes the same class as the zoo. The contenders take turns, and ratios are taken within a
-round. PYTHON is an interpreter that has rl_zoo3 and pandas.
+(`agent=sb3_ppo`) our study tunes the same class as the zoo, with sb3_ray over Ray on this machine. The contenders take
+turns, and ratios are taken within a round. PYTHON is an interpreter that has rl_zoo3 and pandas.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from typing import Any
 from against_others import ONE_THREAD
 from contenders import OURS
 
-TRAINERS = (*OURS, "sb3")
+TRAINERS = (*OURS, "sb3", "sb3_ray")
 LEARNING_RATES, NUM_EPOCHS = (3e-4, 1e-3), (5, 10, 20)
 TOTAL_STEPS, EVALUATIONS, EPISODES, AT_A_TIME = 100_000, 5, 10, 2
 ENQUEUE = """
@@ -98,7 +98,8 @@ def screen(trainer: str) -> None:
                 scores.append(record.value)
 
     overrides = [
-        *(_of_sb3() if trainer == "sb3" else _of_note_rl(trainer)),
+        *(_of_sb3() if trainer.startswith("sb3") else _of_note_rl(trainer)),
+        *(["executor=ray", "executor.address=null"] if trainer.endswith("_ray") else []),
         *("env=cartpole", "env.num_envs=8", "sampler=grid", f"training.total_steps={TOTAL_STEPS}"),
         *(f"evaluation.num_points={EVALUATIONS}", f"evaluation.num_episodes={EPISODES}"),
         *(f"executor.parallel={AT_A_TIME}", "pruner=none", "warm_start=off"),

@@ -53,7 +53,7 @@ SMALL_AGENTS = {
     "ddpg_her": ("agent=ddpg_her", *_OFF_POLICY),
     "ppo": ("agent=ppo", *_ON_POLICY),
     "r2d2": (
-        *("agent=r2d2", "env.num_envs=2", "network.units=4", "buffer.num_steps=10", "buffer.learning_starts=64"),
+        *("agent=r2d2", "env.num_envs=2", "network.units=16", "buffer.num_steps=10", "buffer.learning_starts=64"),
         *("buffer.batch_size=4", "buffer.replay_ratio=2"),
     ),
     "trpo": ("agent=trpo", "env.num_envs=2", "buffer.num_steps=16"),

@@ -62,7 +62,7 @@ class TrainingConfigs:
         """
         defaults = [{f"override /{group}": choice} for group, choice in self._choices.items()]
         written = OmegaConf.to_container(compose(self._loader, "train", self.kept), resolve=False)
-        content = {"defaults": defaults, **_referring(_judged(wanted), written, wanted)}
+        content = {"defaults": defaults, **_referring(_judged(wanted), written, _judged(wanted))}
         return f"# @package _global_\n{_commented(title)}{OmegaConf.to_yaml(OmegaConf.create(content))}"
 
     def removals(self, wanted: JsonDict) -> list[str]:
@@ -119,9 +119,10 @@ def _referring(values: JsonDict, written: object, config: JsonDict) -> JsonDict:
 
 def _is_at(path: str, value: object, config: JsonDict) -> bool:
     try:
-        return isinstance(value, int | float) and bool(get_path(config, path) == value)
+        found = get_path(config, path)
     except LookupError:
         return False
+    return isinstance(value, int | float) and type(found) is type(value) and found == value
 
 
 def _root(override: Override) -> str:

@@ -67,12 +67,18 @@ def digests_of_config(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 _SOURCES = frozenset(
-    (*(".cfg", ".gin", ".ini", ".jl", ".js", ".json", ".lua", ".pl", ".py"), *(".r", ".rb", ".sh", ".toml", ".yaml"))
+    (
+        *(".bash", ".cfg", ".gin", ".ini", ".jl", ".js", ".json", ".lua", ".pl", ".py"),
+        *(".r", ".rb", ".sh", ".toml", ".yaml"),
+    )
 ) | {".yml"}
 """Suffixes of files that are code or its settings: a command may name files of data, too."""
-_SHELL: Final = ".sh"
+_SHELLS: Final = (".bash", ".ksh", ".sh", ".zsh")
+_FOR_A_SHELL: Final = re.compile(rb"#!.*sh\b")
 _PYTHONPATH: Final = re.compile(r"(?<!\w)PYTHONPATH=([^\s'\"]+)")
-_ENTRY_POINT: Final = re.compile(r"""["']([A-Za-z_]\w*(?:\.\w+)*):[A-Za-z_]\w*["']""")  # "my_envs.corridor:Corridor"
+_ENTRY_POINT: Final = re.compile(
+    r"""["']([A-Za-z_]\w*(?:\.\w+)*):[A-Za-z_][\w-]*["']"""
+)  # "my_envs.corridor:Corridor-v0"
 _IMPORTING: Final = re.compile(r"""\b(?:import_module|__import__)\(\s*["']([\w.]+)["']""")
 _BLOCKS: Final = ("body", "orelse", "finalbody", "handlers", "cases")
 """Attributes of statements that hold further statements."""
@@ -103,20 +109,24 @@ class _Sources:
 
     def add_of_command(self, file: Path) -> None:
         """Takes in a file that a command names, if it is code or its settings, and what it names or imports."""
-        if file.suffix.lower() in _SOURCES or (not file.suffix and os.access(file, os.X_OK)):
+        is_program = not file.suffix and os.access(file, os.X_OK) and file.resolve().is_relative_to(Path.cwd())
+        if file.suffix.lower() in _SOURCES or is_program:
             self.add(file, "", is_script=True)
 
     def add(self, file: Path, package: str, is_script: bool = False) -> None:
         """Takes in a file, if it is the application's own, and what it imports."""
         file = file.resolve()
-        if file in self.digests or not is_own(file):
+        if (file in self.digests and not is_script) or not is_own(file):
             return
         try:
             about = file.stat()
             found = _read(file, package, is_script, (about.st_mtime_ns, about.st_size))
         except OSError:
             return
-        self.digests[file] = found.digest
+        is_known = file in self.digests
+        self.digests[file] = found.digest  # a script's, if it is imported, too
+        if is_known:
+            return
         places = () if package else (file.parent, *self.folders)
         for name in found.modules:
             self.add_module(name, places)
@@ -168,15 +178,16 @@ def _read(file: Path, package: str, is_script: bool, changed: tuple[int, int]) -
     if file.suffix == ".py":
         try:
             tree = ast.parse(content)
-        except (SyntaxError, ValueError):
+        except (SyntaxError, ValueError, RecursionError):
             return _Source(_digest(content))
         named = _named_as_text(content.decode(errors="replace"), package)
         modules = tuple(dict.fromkeys([*_imported(tree, package), *named]))
         lines = content.splitlines()  # however they end: git may change that
-        for part in [] if is_script else filter(_is_for_main, tree.body):
-            lines[part.lineno - 1 : part.end_lineno] = [b""] * len(lines[part.lineno - 1 : part.end_lineno])
+        for part in [] if is_script else reversed([*filter(_is_for_main, tree.body)]):
+            del lines[part.lineno - 1 : part.end_lineno]
         content = b"\n".join(lines).rstrip()
-    files = files_in(content.decode(errors="replace")) if file.suffix == _SHELL else ()
+    is_shell = file.suffix in _SHELLS or (not file.suffix and _FOR_A_SHELL.match(content))
+    files = files_in(content.decode(errors="replace")) if is_shell else ()
     return _Source(_digest(content), modules, tuple(files))
 
 
@@ -249,10 +260,12 @@ def _imported(tree: ast.Module, package: str) -> Iterator[str]:
 
 def _statements(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """These, and all within them; of expressions, which are most of a file, there are none."""
-    for node in nodes:
+    waiting = [*nodes]
+    while waiting:
+        node = waiting.pop()
         yield node
         for name in _BLOCKS:
-            yield from _statements(getattr(node, name, ()))
+            waiting += getattr(node, name, ())
 
 
 def _named_as_text(text: str, package: str) -> Iterator[str]:

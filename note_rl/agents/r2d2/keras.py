@@ -16,6 +16,7 @@ from note_rl.agents.shared.keras.recurrent import (
 )
 from note_rl.agents.shared.memories import zeros_of
 from note_rl.agents.shared.spaces import discrete_spaces
+from note_rl.learners.keras.modes import evaluating
 from note_rl.learners.numpy_memory import ActingMemory
 from note_rl.learners.numpy_policy import dense_layers_of
 from note_rl.rl import RL
@@ -96,8 +97,9 @@ class R2D2(R2D2Settings, RL):
             target: The same of the target network. [N, S]
             mask: Which actions are allowed there; None: all. [N, A]
         """
-        features, _ = self.q_net.memory.step(next_s, tf.stop_gradient(online))
-        best = tf.argmax(where_allowed(self.q_net.head(features), mask), axis=1)
+        with evaluating():
+            features, _ = self.q_net.memory.step(next_s, tf.stop_gradient(online))
+            best = tf.argmax(where_allowed(self.q_net.head(features), mask), axis=1)
         features, _ = self.target_q_net.memory.step(next_s, tf.stop_gradient(target))
         return at_action(self.target_q_net.head(features), best)
 

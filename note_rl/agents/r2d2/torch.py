@@ -10,7 +10,7 @@ from note_rl.agents.r2d2 import RESCALING, R2D2Settings, needs_a_memory, steps_o
 from note_rl.agents.shared.memories import zeros_of
 from note_rl.agents.shared.spaces import discrete_spaces
 from note_rl.agents.shared.torch.choices import where_allowed
-from note_rl.agents.shared.torch.networks import soft_update
+from note_rl.agents.shared.torch.networks import evaluating, soft_update
 from note_rl.agents.shared.torch.recurrent import (
     RecurrentNetwork,
     State,
@@ -104,8 +104,9 @@ class R2D2(R2D2Settings, RL_pytorch):
             target: The same of the target network. [N, S]
             mask: Which actions are allowed there; None: all. [N, A]
         """
-        features, _ = self.q_net.memory.step(next_s, online)
-        best = where_allowed(self.q_net.head(features), mask).argmax(1, keepdim=True)
+        with evaluating(self.q_net):
+            features, _ = self.q_net.memory.step(next_s, online)
+            best = where_allowed(self.q_net.head(features), mask).argmax(1, keepdim=True)
         features, _ = self.target_q_net.memory.step(next_s, target)
         values: Tensor = self.target_q_net.head(features).gather(1, best).squeeze(1)
         return values

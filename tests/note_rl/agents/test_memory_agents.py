@@ -230,7 +230,7 @@ def test_predict_without_a_state_keeps_no_frames_of_the_episode_before(framework
 def test_agents_without_a_place_for_states_refuse_the_network(framework):
     for kind in ("TRPO", "GAIL", "BC"):
         with pytest.raises(
-            SettingsError, match=f"{kind} has no place for the state.*choose another network.*PPO or A2C"
+            SettingsError, match=f"{kind} has no place for the state.*choose another network.*PPO, A2C or R2D2"
         ):
             getattr(framework.agents, kind)(env="CartPole-v1", network=network(framework))
     dqn = framework.agents.DQN(env="CartPole-v1", network=network(framework))

@@ -153,19 +153,19 @@ def test_without_a_value_it_learns_from_rewards(framework):
     assert any((a != b).any() for a, b in zip(framework.parameters(agent), before, strict=True))
 
 
-@pytest.mark.parametrize("settings", [{"PPO": False, "batch": 8}, {"PPO": False, "sequences": True}])
-def test_a_pool_is_refused(settings):
-    """It would give single transitions, each with a state, and no beginnings of episodes."""
+def test_a_pool_of_single_transitions_is_refused():
+    """Each would come with a state, and without beginnings of episodes; `R2D2` learns from a pool of sequences."""
     (framework,) = frameworks()[0].values
 
     class OffPolicy(kind_of(framework)):
         on_policy = None
         set_defaults = {}  # noqa: RUF012
-        batch_attributes = ("state_before", "episode_start", "ended")[: 3 if "sequences" in settings else 2]
+        batch_attributes = ("state_before", "episode_start")
 
     agent = OffPolicy(Counting, 2, 2, UNITS)
-    agent.set(policy=SoftmaxPolicy(), num_envs=2, **settings)
-    with pytest.raises(AgentContractError, match=r"OffPolicy has a memory.*whole sequences of rollouts: .*PPO=True"):
+    agent.set(policy=SoftmaxPolicy(), num_envs=2, PPO=False, batch=8)
+    whole = r"OffPolicy has a memory.*whole sequences, of rollouts or of a pool: .*PPO=True.*sequences=True"
+    with pytest.raises(AgentContractError, match=whole):
         train(framework, agent)
 
 

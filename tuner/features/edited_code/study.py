@@ -6,6 +6,7 @@ import optuna
 from optuna.trial import FrozenTrial
 
 from tuner.config.own_code import digests_of_config
+from tuner.config.paths import get_path
 from tuner.features.edited_code.facts import EDITED
 from tuner.study.definition import StudyDefinition
 from tuner.study.features import InStudy, Probe
@@ -27,14 +28,22 @@ def _configs(definition: StudyDefinition) -> Iterator[JsonDict]:
     """All configs of runs, as far as they name code: the default, the known ones, and one for each choice."""
     yield from [one.config for one in definition.environments] or [definition.config]
     yield from definition.known.values()
-    if not definition.config:  # of an imported study
-        return
     for parameter in definition.space.parameters:
+        if not _has(definition.config, parameter.path):  # of an imported study, or of a sweep over another application
+            continue
         for drawn in parameter.ends if isinstance(parameter.ends[0], str) else ():
             value = parameter.value(drawn, definition.config)
             if isinstance(value, str):
                 others = {path: choices[0] for path, choices in parameter.when.items()}
                 yield definition.run_config({**others, parameter.path: value}, seed=0)
+
+
+def _has(config: JsonDict, path: str) -> bool:
+    try:
+        get_path(config, path)
+    except LookupError:
+        return False
+    return True
 
 
 def _changed(before: JsonDict, now: JsonDict) -> list[str]:

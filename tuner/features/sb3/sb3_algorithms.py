@@ -17,7 +17,7 @@ KNOWN: Final = (*SB3, *CONTRIB)
 SBX: Final = ("PPO", "DQN", "DDPG", "SAC", "TD3", "TQC", "CrossQ")
 LIBRARIES: Final[Mapping[str, tuple[str, ...]]] = {"sb3": KNOWN, "sbx": SBX}
 """The algorithms of a library by its name, as typed: `agent.library=sbx`. sb3-contrib belongs to the first."""
-ACTIVATIONS: Final = ("ReLU", "Tanh", "ELU", "LeakyReLU", "GELU", "SiLU")
+ACTIVATIONS: Final = ("ReLU", "Tanh", "ELU", "LeakyReLU", "GELU", "SiLU", "Mish", "SELU", "CELU", "Softplus", "Sigmoid")
 
 _SPACES: Final = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 _ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {

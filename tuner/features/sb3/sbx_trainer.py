@@ -33,4 +33,6 @@ class Sbx(Sb3):
     def _activation_function(self, name: str) -> Any:
         from importlib import import_module
 
-        return getattr(import_module("flax.linen"), _FUNCTIONS.get(name, name.lower()))
+        function = _FUNCTIONS.get(name, name.lower())
+        flax = import_module("flax.linen")
+        return getattr(flax, function) if hasattr(flax, function) else getattr(import_module("jax.nn"), function)

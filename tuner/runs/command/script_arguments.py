@@ -21,8 +21,9 @@ _INTERPRETER = re.compile(rf"python[\d.]*|node|julia|Rscript|{_SHELL.pattern}")
 _TAKES_A_WORD = ("--rcfile", "--init-file")  # options of a shell, beside those that end in o or O
 _FIRST, _FURTHER = re.compile(r"\$\{?0"), re.compile(r"\$\{?[@*1-9]")
 """How the text of a shell names the word behind it, and those behind that one."""
-_IN_A_TEXT = re.compile(r"(?<![\w./-])\w[\w-]*(?:[./][\w.-]+)+")
-"""A name of a file in the text of a shell: with a suffix, or in a folder."""
+_IN_A_TEXT = re.compile(r"(?<![\w./-])(?:\.{1,2}/)*[\w./-]*\w\.(?:jl|js|lua|pl|py|R|rb|sh)\b(?![\w./-])")
+"""A script in the text of a shell."""
+_CHANGES_THE_FOLDER = re.compile(r"\b(?:cd|pushd)\b")
 _OF_A_SHELL = ("|", "||", "&&", ";", "&", ">", ">>", "<", "2>", "2>&1")
 
 
@@ -80,7 +81,7 @@ class ScriptLine:
         typed = [_path(word, here, is_program=not number) for number, word in enumerate(filled)]
         found = [path if "{" not in word else own for word, own, path in zip(self.words, filled, typed, strict=True)]
         if (shell := _text_for_a_shell(self.words)) is not None:
-            found[shell[1]] = _IN_A_TEXT.sub(lambda word: _quoted_path(word[0], here), filled[shell[1]])
+            found[shell[1]] = _with_paths(self.words[shell[1]], here).format_map(texts)
         return found
 
 
@@ -171,9 +172,17 @@ def _path(word: str, here: Path, is_program: bool) -> str:
         return word
 
 
-def _quoted_path(word: str, here: Path) -> str:
-    path = _path(word, here, is_program=False)
-    return word if path == word else shlex.quote(path)
+def _with_paths(text: str, here: Path) -> str:
+    """The text of a shell, in which scripts that are here have their whole path, unless the text changes the folder."""
+    if _CHANGES_THE_FOLDER.search(text):
+        return text
+
+    def whole(found: re.Match[str]) -> str:
+        path = _path(found[0], here, is_program=False).replace("{", "{{").replace("}", "}}")
+        is_quoted = text[found.start() - 1 : found.start()] in ("'", '"')
+        return found[0] if path == found[0] else path if is_quoted else shlex.quote(path)
+
+    return _IN_A_TEXT.sub(whole, text)
 
 
 def _text(value: object) -> str:

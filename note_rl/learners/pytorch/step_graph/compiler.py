@@ -12,6 +12,7 @@ import hashlib
 import logging
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -64,7 +65,10 @@ _OPTIONS = {
     "aot_inductor.package": True,
 }
 _UNUSABLE = "unusable"  # a file in the folder of programs, which says why none can be loaded there
-_RAISED = 1  # the exit status of Python after an exception, which the program raises here as well
+_FAULTS = [
+    -getattr(signal, name) for name in ("SIGSEGV", "SIGILL", "SIGBUS", "SIGABRT", "SIGFPE") if hasattr(signal, name)
+]
+_LOADING_S = 300.0  # at most; a busy machine may take some seconds
 _DAMAGED = (RuntimeError, OSError, LookupError, zipfile.BadZipFile)
 _QUICKER_IN_TORCH = (aten.tanh.default,)  # 5 us for 16,384 numbers, by MKL; 25 us in inductor's loops
 
@@ -180,7 +184,7 @@ def _folder() -> Path | None:
 def _digest(recording: Recording, tensors: Sequence[Tensor]) -> str:
     """Returns a name for what is compiled: the calls, and all that is known of tensors but their contents."""
     kinds = [(tensor.shape, tensor.stride(), tensor.dtype, tensor.device.type) for tensor in tensors]
-    options = [*_OPTIONS.items(), *_QUICKER_IN_TORCH, torch.get_num_threads()]
+    options = [*_OPTIONS.items(), *_QUICKER_IN_TORCH, torch.get_num_threads(), "loaded by a process of its own first"]
     return hashlib.sha256(f"{recording.module.code}{kinds}{options}".encode()).hexdigest()[:32]
 
 
@@ -214,8 +218,12 @@ def _try_out(path: Path, folder: Path | None = None) -> None:
         RuntimeError: That process ended by a fault.
     """
     with _unpacked(path) as library:
-        status = subprocess.run([sys.executable, "-c", LOADS_A_PROGRAM, library], capture_output=True).returncode
-    if status in (0, _RAISED):
+        words = [sys.executable, "-P", "-c", LOADS_A_PROGRAM, library]  # -P: a file here may have a module's name
+        try:
+            status = subprocess.run(words, capture_output=True, timeout=_LOADING_S).returncode
+        except subprocess.TimeoutExpired as error:
+            raise RuntimeError(f"a compiled step was not loaded within {_LOADING_S:.0f} s") from error
+    if status not in _FAULTS:  # what is raised is raised here, too, and who stops or kills it does so by intention
         return
     reason = _ENDED.format(status)
     if folder is not None:

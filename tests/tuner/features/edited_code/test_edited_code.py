@@ -178,3 +178,35 @@ def test_a_shell_script_counts_with_the_scripts_that_it_starts(workplace: Path) 
     }
     assert list(digests_of_config({"agent": node})) == ["run.sh", "settings.json", "src/edited_library.py", "train.py"]
     assert list(digests_of_config({"agent": {**node, "command": "./learn"}})) == ["learn"]
+
+
+def test_a_script_that_another_one_imports_counts_as_a_whole(workplace: Path) -> None:
+    (workplace / "train.py").write_text("X = 1\n\nif __name__ == '__main__':\n    print(X)\n")
+    (workplace / "evaluate.py").write_text("import train\n")
+    node = {
+        "_target_": "tuner.runs.command.external.External",
+        "command": "bash -c 'python evaluate.py && python train.py'",
+    }
+    before = digests_of_config({"agent": node})
+    assert list(before) == ["evaluate.py", "train.py"]
+    (workplace / "train.py").write_text("X = 1\n\nif __name__ == '__main__':\n    print(2 * X)\n")
+    assert digests_of_config({"agent": node})["train.py"] != before["train.py"]
+
+
+def test_programs_of_the_system_are_nobodys_own(workplace: Path) -> None:
+    node = {"_target_": "tuner.runs.command.external.External", "command": "/bin/sh -c 'true'"}
+    assert digests_of_config({"agent": node}) == {}
+
+
+def test_environments_named_with_their_version_and_deep_files_are_read(workplace: Path) -> None:
+    (workplace / "edited_envs.py").write_text("")
+    many = "\n".join(f"elif x == {number}: pass" for number in range(1500))
+    made = "make = lambda: gymnasium.make('edited_envs:Own-v0')"
+    (workplace / "edited_agent.py").write_text(f"x = 0\nif x: pass\n{many}\n{made}\nclass Mine: ...\n")
+    found = list(digests_of_config(own()))
+    assert found == ["edited_agent.py", "edited_envs.py"]
+
+
+def test_a_space_of_another_application_names_no_code_here(workplace: Path) -> None:
+    space = {"activation": {"choices": ["relu", "tanh"]}}
+    assert run_study(workplace, config={**own(), "activation": "relu"}, space=space, num_trials=2) is not None

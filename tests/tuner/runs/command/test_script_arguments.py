@@ -131,7 +131,12 @@ def test_scripts_in_the_text_of_a_shell_are_found_from_the_folder_of_a_run(tmp_p
     (here / "src" / "other.py").write_text("")
     text = 'python train.py --lr {lr} --log new.csv && python src/other.py --in=train.py x "$@"'
     typed = line(f"bash -c '{text}' bash train.py")
+    (here / "new.csv").write_text("")
     quoted = {name: f"'{here / name}'" for name in ("train.py", "src/other.py")}
     inside = f"python {quoted['train.py']} --lr 0.1 --log new.csv && python {quoted['src/other.py']} "
     inside += f'--in={quoted["train.py"]} x "$@"'
     assert typed.filled({"lr": 0.1}, here) == ["bash", "-c", inside, "bash", str(here / "train.py")]
+    for text in ("cd src && python train.py", "python nothing.py {lr}"):
+        assert line(f"bash -c '{text}'").filled({"lr": 0.1}, here)[2] == text.format(lr=0.1)
+    quoted_twice = line("bash -c 'python \"./train.py\" --name {name}'").filled({"name": "train.py"}, here)
+    assert quoted_twice[2] == f'python "{here / "train.py"}" --name train.py', "values stay as they are"
