@@ -62,7 +62,8 @@ class TrainingConfigs:
         """
         defaults = [{f"override /{group}": choice} for group, choice in self._choices.items()]
         written = OmegaConf.to_container(compose(self._loader, "train", self.kept), resolve=False)
-        content = {"defaults": defaults, **_referring(_judged(wanted), written, _judged(wanted))}
+        values = _judged(wanted)
+        content = {"defaults": defaults, **_referring(values, written, values)}
         return f"# @package _global_\n{_commented(title)}{OmegaConf.to_yaml(OmegaConf.create(content))}"
 
     def removals(self, wanted: JsonDict) -> list[str]:

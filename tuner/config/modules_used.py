@@ -17,7 +17,6 @@ from typing import Any
 from tuner.config.sources import find_deepest
 
 _COMMANDS = ("command", "resume_flag")
-_LOOKS_UP = "hydra.utils.get_"
 _MOST_BYTES = 50_000_000  # of a file whose content is looked at
 
 
@@ -28,22 +27,11 @@ def mark_of(node: Mapping[str, Any], name: str) -> str:
         node: The setting with its arguments.
         name: Its target: a module, or a name in one. Nothing is imported.
     """
-    known_by: list[Any] = [node, *_file_of(named_by(node, name))]
+    known_by: list[Any] = [node, *_file_of(name)]
     named = sorted(files_of_command(node))
     if named:  # else the digest is that of versions that did not look at them
         known_by.append([[place, _content_of(place)] for place in named])
     return hashlib.sha256(json.dumps(known_by, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def named_by(node: Mapping[str, Any], name: str) -> str:
-    """The code that a setting names: that which `hydra.utils.get_class` and its like look up, else its own target.
-
-    Args:
-        node: The setting with its arguments.
-        name: Its target.
-    """
-    path = node.get("path")
-    return path if name.startswith(_LOOKS_UP) and isinstance(path, str) else name
 
 
 def _file_of(name: str) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import note_rl
 import tuner
-from tuner.config.modules_used import files_in, files_of_command, named_by
+from tuner.config.modules_used import files_in, files_of_command
 from tuner.config.trust import foreign_code
 
 _OTHERS = {
@@ -58,7 +58,7 @@ def digests_of_config(config: Mapping[str, Any]) -> dict[str, str]:
     """
     sources = _Sources()
     for code in foreign_code(config):
-        sources.add_module(named_by(code.node, code.name).partition(":")[0])
+        sources.add_module(code.name.partition(":")[0])
         sources.folders = _folders_named(code.node.get("command"))
         for file in map(Path, files_of_command(code.node)):
             sources.add_of_command(file)
@@ -66,19 +66,16 @@ def digests_of_config(config: Mapping[str, Any]) -> dict[str, str]:
     return {_short(file, Path.cwd()): digest for file, digest in sorted(sources.digests.items())}
 
 
-_SOURCES = frozenset(
-    (
-        *(".bash", ".cfg", ".gin", ".ini", ".jl", ".js", ".json", ".lua", ".pl", ".py"),
-        *(".r", ".rb", ".sh", ".toml", ".yaml"),
-    )
-) | {".yml"}
+_SOURCES = (
+    *(".bash", ".cfg", ".gin", ".ini", ".jl", ".js", ".json", ".lua"),
+    *(".pl", ".py", ".r", ".rb", ".sh", ".toml", ".yaml", ".yml"),
+)
 """Suffixes of files that are code or its settings: a command may name files of data, too."""
 _SHELLS: Final = (".bash", ".ksh", ".sh", ".zsh")
 _FOR_A_SHELL: Final = re.compile(rb"#!.*sh\b")
 _PYTHONPATH: Final = re.compile(r"(?<!\w)PYTHONPATH=([^\s'\"]+)")
-_ENTRY_POINT: Final = re.compile(
-    r"""["']([A-Za-z_]\w*(?:\.\w+)*):[A-Za-z_][\w-]*["']"""
-)  # "my_envs.corridor:Corridor-v0"
+_ENTRY_POINT: Final = re.compile(r"""["']([A-Za-z_]\w*(?:\.\w+)*):[A-Za-z_][\w-]*["']""")
+"""A text such as "my_envs.corridor:Corridor-v0"."""
 _IMPORTING: Final = re.compile(r"""\b(?:import_module|__import__)\(\s*["']([\w.]+)["']""")
 _BLOCKS: Final = ("body", "orelse", "finalbody", "handlers", "cases")
 """Attributes of statements that hold further statements."""

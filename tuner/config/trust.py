@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tuner.config.annotations import shortened
-from tuner.config.modules_used import mark_of, named_by, note, remembered
+from tuner.config.modules_used import mark_of, note, remembered
 from tuner.config.paths import targets_in
 from tuner.config.signatures import home_of
 from tuner.errors import UserError
@@ -91,6 +91,7 @@ _ENVPOOL = re.compile(r"envpool:[\w.-]+")
 _MAKES_OTHERS = re.compile(r"GymV2[16]Environment(-v\d+)?")  # of Gymnasium: imports what its arguments name
 _NAME = re.compile(r"[A-Za-z_][\w.:/-]*")
 _REFERENCE = "${"
+_LOOKS_UP = "hydra.utils.get_"
 _PLAIN_REFERENCE = re.compile(r"\$\{\.*\w+(\.\w+)*\}")
 _OURS = ("note_rl", "tuner")
 
@@ -215,8 +216,11 @@ def foreign_code(config: Mapping[str, Any]) -> Iterator[Foreign]:
         if not isinstance(target, str):
             raise UserError(f"{path}._target_={target} must be the dotted path of a class or function")
         if target not in TARGETS:
-            named = named_by(node, target)  # what hydra.utils.get_class looks up is what would run
-            yield Foreign(f"{path}.{'_target_' if named == target else 'path'}", named, node)
+            looked_up = node.get("path") if target.startswith(_LOOKS_UP) else None
+            if isinstance(looked_up, str):  # what hydra.utils.get_class and its like look up is what would run
+                yield Foreign(f"{path}.path", looked_up, node)
+            else:
+                yield Foreign(f"{path}._target_", target, node)
         for setting in _places_named(node) if target in _SENDS_OR_WRITES else ():
             yield Foreign(f"{path}.{setting}", target, node, setting=f"{path}.{setting}={node[setting]}")
     env, backend, agent = config.get("env"), config.get("backend"), config.get("agent")

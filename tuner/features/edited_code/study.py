@@ -1,6 +1,6 @@
 """A study that goes on is refused if code of the user's own was edited since, unless that is wished."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import optuna
 from optuna.trial import FrozenTrial
@@ -58,12 +58,8 @@ def _edited(before: JsonDict, now: JsonDict) -> list[str]:
     if _CODE not in before:
         return []
     old, new = before[_CODE], now.get(_CODE, {})
-    edited = [file for file, digest in new.items() if digest != old.get(file) and _is_new(file, digest, old)]
+    edited = [file for file, digest in new.items() if digest not in ([old[file]] if file in old else old.values())]
     return [*edited, *(file for file, digest in old.items() if file not in new and digest not in new.values())]
-
-
-def _is_new(file: str, digest: str, old: Mapping[str, str]) -> bool:
-    return file in old or digest not in old.values()
 
 
 def _prepare(definition: StudyDefinition, study: optuna.Study, probe: Probe) -> None:
