@@ -86,7 +86,7 @@ def remembering_files() -> Iterator[None]:
 
     with (
         _composing_with(Repository, list_once, *_merging_once(), _loading_once()),
-        mock.patch.object(sources, "_find_inside", _finding_once()),
+        mock.patch.object(sources, "find_inside", _finding_once()),
         mock.patch.object(OverridesParser, "parse_rule", _parsing_once()),
     ):
         yield
@@ -128,7 +128,7 @@ class _Begun(ResultDefault):
 
 def _finding_once() -> Callable[[str, list[str]], ModuleSpec | None]:
     """Looks each module up once that no test makes."""
-    find = sources._find_inside
+    find = sources.find_inside
     found: dict[tuple[str, ...], ModuleSpec | None] = {}
 
     def find_once(name: str, places: list[str]) -> ModuleSpec | None:

@@ -8,13 +8,13 @@ for the files that a command names, such as its script.
 import hashlib
 import json
 import os
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tuner.config.sources import find_deepest
+from tuner.config.command_words import CommandFile, files_named, words_of_command
+from tuner.config.sources import origin_of
 
 _COMMANDS = ("command", "resume_flag")
 _MOST_BYTES = 50_000_000  # of a file whose content is looked at
@@ -28,7 +28,7 @@ def mark_of(node: Mapping[str, Any], name: str) -> str:
         name: Its target: a module, or a name in one. Nothing is imported.
     """
     known_by: list[Any] = [node, *_file_of(name)]
-    named = sorted(files_of_command(node))
+    named = sorted({file.place for file in files_of_command(node)})
     if named:  # else the digest is that of versions that did not look at them
         known_by.append([[place, _content_of(place)] for place in named])
     return hashlib.sha256(json.dumps(known_by, sort_keys=True, default=str).encode()).hexdigest()
@@ -36,12 +36,8 @@ def mark_of(node: Mapping[str, Any], name: str) -> str:
 
 def _file_of(name: str) -> tuple[str, str]:
     """Where the module lies, and the digest of its content; empty where there is none."""
-    with suppress(AttributeError, ImportError, ValueError):  # of names that are no paths
-        spec, _ = find_deepest(name.partition(":")[0].split("."))
-        if spec is not None and spec.origin is not None:
-            place = os.path.realpath(spec.origin) if spec.has_location else spec.origin
-            return place, _content_of(place)
-    return "", ""
+    place = origin_of(name)
+    return place, _content_of(place)
 
 
 def _content_of(place: str) -> str:
@@ -54,31 +50,11 @@ def _content_of(place: str) -> str:
     return ""
 
 
-def files_of_command(node: Mapping[str, Any]) -> set[str]:
-    """The files that a command line names, where they lie: scripts and modules, not the programs of the system."""
-    found: set[str] = set()
+def files_of_command(node: Mapping[str, Any]) -> Iterator[CommandFile]:
+    """The files that a command line names: scripts, modules and data."""
     for key in _COMMANDS:
         if isinstance(text := node.get(key), str):
-            found.update(files_in(text))
-    return found
-
-
-def files_in(text: str) -> Iterator[str]:
-    """The files that a text of commands names, where they lie; what is not there is none."""
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        words = text.split()
-    for number, word in enumerate(words):
-        if word != text and len(word.split()) > 1:  # bash -c 'python train.py'
-            yield from files_in(word)
-        for name in (word, word.partition("=")[2]):
-            if name and os.path.isfile(name):
-                yield os.path.realpath(name)
-            elif name and os.path.isfile(main := os.path.join(name, "__main__.py")):
-                yield os.path.realpath(main)
-        if number and words[number - 1] == "-m" and (place := _file_of(word)[0]):
-            yield os.path.realpath(place)
+            yield from files_named(words_of_command(text))
 
 
 def remembered() -> frozenset[str]:

@@ -5,7 +5,6 @@ Nothing is imported here: modules are found as Python would find them, and read.
 
 import ast
 import hashlib
-import os
 import re
 import sys
 import sysconfig
@@ -18,7 +17,17 @@ from typing import Any, Final
 
 import note_rl
 import tuner
-from tuner.config.modules_used import files_in, files_of_command
+from tuner.config.command_words import (
+    PYTHON,
+    SHELL,
+    CommandFile,
+    files_named,
+    python_path_of,
+    words_of_command,
+    words_of_shell,
+)
+from tuner.config.modules_used import files_of_command
+from tuner.config.sources import find_inside
 from tuner.config.trust import foreign_code
 
 _OTHERS = {
@@ -60,31 +69,25 @@ def digests_of_config(config: Mapping[str, Any]) -> dict[str, str]:
     for code in foreign_code(config):
         sources.add_module(code.name.partition(":")[0])
         sources.folders = _folders_named(code.node.get("command"))
-        for file in map(Path, files_of_command(code.node)):
-            sources.add_of_command(file)
+        for named in files_of_command(code.node):
+            sources.add_of_command(named)
         sources.folders = ()
     return {_short(file, Path.cwd()): digest for file, digest in sorted(sources.digests.items())}
 
 
-_SOURCES = (
-    *(".bash", ".cfg", ".gin", ".ini", ".jl", ".js", ".json", ".lua"),
-    *(".pl", ".py", ".r", ".rb", ".sh", ".toml", ".yaml", ".yml"),
-)
-"""Suffixes of files that are code or its settings: a command may name files of data, too."""
-_SHELLS: Final = (".bash", ".ksh", ".sh", ".zsh")
-_FOR_A_SHELL: Final = re.compile(rb"#!.*sh\b")
-_PYTHONPATH: Final = re.compile(r"(?<!\w)PYTHONPATH=([^\s'\"]+)")
-_ENTRY_POINT: Final = re.compile(r"""["']([A-Za-z_]\w*(?:\.\w+)*):[A-Za-z_][\w-]*["']""")
-"""A text such as "my_envs.corridor:Corridor-v0"."""
-_IMPORTING: Final = re.compile(r"""\b(?:import_module|__import__)\(\s*["']([\w.]+)["']""")
+IN_A_MODULE: Final = r"([A-Za-z_][\w.]*):[\w./-]+"
+"""`my_package.envs:mine/MyEnv-v0`: Gymnasium imports what stands before the colon."""
+_ENTRY_POINT: Final = re.compile(rf"""["']{IN_A_MODULE}["']""")
+_IMPORTING: Final = r"""\b(?:{})\(\s*(?:name\s*=\s*)?["']([\w.]+)["']"""
+_RENAMED: Final = re.compile(r"\bimport_module\s+as\s+(\w+)")
 _BLOCKS: Final = ("body", "orelse", "finalbody", "handlers", "cases")
 """Attributes of statements that hold further statements."""
 
 
 def _folders_named(command: object) -> tuple[Path, ...]:
     """The folders in which a command has Python look for modules."""
-    named = _PYTHONPATH.findall(command) if isinstance(command, str) else []
-    return tuple(Path(folder).resolve() for one in named for folder in one.split(os.pathsep) if folder)
+    words = words_of_command(command) if isinstance(command, str) else ()
+    return tuple(Path(folder).resolve() for folder in python_path_of(words))
 
 
 def _short(file: Path, root: Path) -> str:
@@ -102,33 +105,32 @@ class _Sources:
 
     digests: dict[Path, str] = field(default_factory=dict)
     folders: tuple[Path, ...] = ()
+    _scripts: set[Path] = field(default_factory=set)
     _looked_up: set[tuple[str, tuple[Path, ...]]] = field(default_factory=set)
 
-    def add_of_command(self, file: Path) -> None:
+    def add_of_command(self, named: CommandFile) -> None:
         """Takes in a file that a command names, if it is code or its settings, and what it names or imports."""
-        is_program = not file.suffix and os.access(file, os.X_OK) and file.resolve().is_relative_to(Path.cwd())
-        if file.suffix.lower() in _SOURCES or is_program:
-            self.add(file, "", is_script=True)
+        if named.is_code:
+            self.add(Path(named.place), "", is_script=True, language=named.language)
 
-    def add(self, file: Path, package: str, is_script: bool = False) -> None:
-        """Takes in a file, if it is the application's own, and what it imports."""
+    def add(self, file: Path, package: str, is_script: bool = False, language: str = "py") -> None:
+        """Takes in a file, if it is the application's own, and what it imports; a script, if imported, too, as one."""
         file = file.resolve()
-        if (file in self.digests and not is_script) or not is_own(file):
+        if file in self._scripts or (file in self.digests and not is_script) or not is_own(file):
             return
         try:
             about = file.stat()
-            found = _read(file, package, is_script, (about.st_mtime_ns, about.st_size))
+            found = _read(file, package, is_script, language, (about.st_mtime_ns, about.st_size))
         except OSError:
             return
-        is_known = file in self.digests
-        self.digests[file] = found.digest  # a script's, if it is imported, too
-        if is_known:
-            return
+        self.digests[file] = found.digest
+        if is_script:
+            self._scripts.add(file)
         places = () if package else (file.parent, *self.folders)
         for name in found.modules:
             self.add_module(name, places)
-        for one in found.files:
-            self.add_of_command(Path(one))
+        for named in files_named(found.words, [str(file.parent)]):
+            self.add_of_command(named)
 
     def add_module(self, name: str, places: tuple[Path, ...] = ()) -> None:
         """Takes in a module, and the packages that it stands in; the end of a dotted path may be no module.
@@ -151,41 +153,42 @@ class _Source:
     Attributes:
         digest: Of its content.
         modules: Dotted paths that it imports, or names as text.
-        files: Files that a shell script names.
+        words: Of a shell script.
     """
 
     digest: str
     modules: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=10_000)
-def _read(file: Path, package: str, is_script: bool, changed: tuple[int, int]) -> _Source:
+def _read(file: Path, package: str, is_script: bool, language: str, changed: tuple[int, int]) -> _Source:
     """Reads a file, once for each time that it has changed.
 
     Args:
         file: It.
         package: From which its imports start.
         is_script: Whether it is started rather than imported, so that the part for `__main__` is a part of it.
+        language: The name of an interpreter, or the suffix of files that it reads.
         changed: When it did, and its size.
     """
     del changed
     content = file.read_bytes()
-    modules: tuple[str, ...] = ()
-    if file.suffix == ".py":
-        try:
-            tree = ast.parse(content)
-        except (SyntaxError, ValueError, RecursionError):
-            return _Source(_digest(content))
-        named = _named_as_text(content.decode(errors="replace"), package)
-        modules = tuple(dict.fromkeys([*_imported(tree, package), *named]))
-        lines = content.splitlines()  # however they end: git may change that
-        for part in [] if is_script else reversed([*filter(_is_for_main, tree.body)]):
-            del lines[part.lineno - 1 : part.end_lineno]
-        content = b"\n".join(lines).rstrip()
-    is_shell = file.suffix in _SHELLS or (not file.suffix and _FOR_A_SHELL.match(content))
-    files = files_in(content.decode(errors="replace")) if is_shell else ()
-    return _Source(_digest(content), modules, tuple(files))
+    if SHELL.fullmatch(language):
+        return _Source(_digest(content), words=tuple(words_of_shell(content.decode(errors="replace"))))
+    if language != "py" and not PYTHON.fullmatch(language):
+        return _Source(_digest(content))
+    try:
+        body = ast.parse(content).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _Source(_digest(content))
+    lines = content.splitlines()  # however they end: git may change that
+    for part in [] if is_script else [*filter(_is_for_main, reversed(body))]:
+        del lines[part.lineno - 1 : part.end_lineno]
+        body.remove(part)
+    content = b"\n".join(lines).rstrip()
+    named = _named_as_text(content.decode(errors="replace"), package)
+    return _Source(_digest(content), tuple(dict.fromkeys([*_imported(body, package), *named])))
 
 
 def _digest(content: bytes) -> str:
@@ -211,15 +214,12 @@ def is_own(file: Path) -> bool:
 def _files_of(name: str, first_places: Sequence[Path]) -> Iterator[tuple[str, Path]]:
     """The file of each package on the way to a module, and its own, with the package that its imports start from."""
     parts = name.split(".")
-    if not all(part.isidentifier() for part in parts) or parts[0] in sys.stdlib_module_names:
+    if not all(part.isidentifier() for part in parts):
         return
-    inside = [one for one in first_places if _has_module(one, parts[0])]
-    places = [str(inside[0])] if inside else None
+    places: list[str] = []
     for length in range(1, len(parts) + 1):
         module = ".".join(parts[:length])
-        spec = _spec_of(module, places)
-        if spec is None and length == 1:  # a folder without __init__.py comes last
-            spec = _spec_of(module, [str(one) for one in first_places if (one / module).is_dir()])
+        spec = find_inside(module, places) if places else _first_of(module, first_places)
         if spec is None:
             return
         is_package = spec.submodule_search_locations is not None
@@ -228,25 +228,28 @@ def _files_of(name: str, first_places: Sequence[Path]) -> Iterator[tuple[str, Pa
             if not is_own(file.resolve()):
                 return
             yield module if is_package else module.rpartition(".")[0], file
-        if not is_package:
-            return
         places = list(spec.submodule_search_locations or ())
+        if not places:
+            return
+
+
+def _first_of(name: str, first_places: Sequence[Path]) -> ModuleSpec | None:
+    """The spec of a module outside of packages; a folder without __init__.py comes last."""
+    inside = [str(one) for one in first_places if _has_module(one, name)]
+    if inside or name in sys.stdlib_module_names:
+        return find_inside(name, inside[:1])
+    finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
+    found = next((spec for find in finders if find and (spec := find(name, None))), None)
+    return found or find_inside(name, [str(one) for one in first_places])
 
 
 def _has_module(folder: Path, name: str) -> bool:
     return (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file()
 
 
-def _spec_of(module: str, places: Sequence[str] | None) -> ModuleSpec | None:
-    if places is not None and not places:
-        return None
-    finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
-    return next((found for find in finders if find and (found := find(module, places))), None)
-
-
-def _imported(tree: ast.Module, package: str) -> Iterator[str]:
-    """Dotted paths of all that is imported anywhere in a file."""
-    for node in _statements(tree.body):
+def _imported(body: Iterable[ast.stmt], package: str) -> Iterator[str]:
+    """Dotted paths of all that is imported anywhere in these statements."""
+    for node in _statements(body):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -268,7 +271,8 @@ def _statements(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
 def _named_as_text(text: str, package: str) -> Iterator[str]:
     """Dotted paths of modules that a file names as text: entry points, and what is imported by a function."""
     yield from (found[1] for found in _ENTRY_POINT.finditer(text))
-    for found in _IMPORTING.finditer(text):
+    functions = "|".join(["import_module", "__import__", *_RENAMED.findall(text)])
+    for found in re.finditer(_IMPORTING.format(functions), text):
         module = found[1].lstrip(".")
         yield ".".join([*filter(None, _above(package, len(found[1]) - len(module))), module])
 

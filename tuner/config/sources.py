@@ -3,7 +3,9 @@
 import ast
 import importlib.machinery
 import importlib.util
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -42,18 +44,27 @@ def find_deepest(parts: list[str]) -> tuple[importlib.machinery.ModuleSpec | Non
     depth = 1
     while spec is not None and depth < len(parts) and spec.submodule_search_locations is not None:
         name = ".".join(parts[: depth + 1])
-        inner = _find_inside(name, list(spec.submodule_search_locations))
+        inner = find_inside(name, list(spec.submodule_search_locations))
         if inner is None:
             break
         spec, depth = inner, depth + 1
     return spec, depth
 
 
-def _find_inside(name: str, places: list[str]) -> importlib.machinery.ModuleSpec | None:
+def origin_of(name: str) -> str:
+    """Where the module lies that a name begins with, or what Python calls that place; "": there is none."""
+    with suppress(AttributeError, ImportError, ValueError):  # of names that are no paths
+        spec, _ = find_deepest(name.partition(":")[0].split("."))
+        if spec is not None and spec.origin is not None:
+            return os.path.realpath(spec.origin) if spec.has_location else spec.origin
+    return ""
+
+
+def find_inside(name: str, places: Sequence[str]) -> importlib.machinery.ModuleSpec | None:
     """The spec of a module or package in the folders of its parent."""
     try:
         return importlib.machinery.PathFinder.find_spec(name, places)
-    except KeyError:  # a folder without __init__.py, which asks its parent where it lies, and that is not imported
+    except (AttributeError, KeyError):  # a folder without __init__.py asks its parent, which is not imported
         spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
         spec.submodule_search_locations = [str(Path(place) / name.rpartition(".")[2]) for place in places]
         return spec

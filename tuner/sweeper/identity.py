@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from omegaconf import DictConfig, OmegaConf
 
-from tuner.config.own_code import digests_of
+from tuner.config.own_code import IN_A_MODULE, digests_of
 from tuner.config.paths import flatten
 from tuner.sweeper.hydra_job import HydraApp, own_part
 from tuner.trial.messages import JsonDict
 
-_IN_A_MODULE = re.compile(r"([A-Za-z_][\w.]*):[\w./-]+")
-"""`my_package.envs:MyEnv-v0`: Gymnasium imports what stands before the colon."""
+_IN_A_MODULE = re.compile(IN_A_MODULE)
 
 
 def identity_of(app: HydraApp, variants: Mapping[str, DictConfig], named: Sequence[str] = ()) -> JsonDict:

@@ -275,6 +275,7 @@ for step in (500, 1000):
 COMMANDS = {
     "a script": "{python} train.py --lr {{lr}}",
     "a script within a shell": "bash -c '{python} train.py'",
+    "a script beside a sign of a shell": "bash -c '({python} train.py); true'",
     "a module": "{python} -m train",
     "a folder": "{python} code",
     "a file of settings": "{python} -c pass --settings=train.py",

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Formatter
 
+from tuner.config.command_words import INTERPRETER, SHELL
 from tuner.errors import UserError
+from tuner.runs.command.whole_paths import whole_path, with_whole_paths
 from tuner.support.names import did_you_mean
 
 GIVEN = ("seed", "steps", "folder")
@@ -16,14 +18,9 @@ GIVEN = ("seed", "steps", "folder")
 CHECKPOINT = "checkpoint"
 """The one more of `agent.resume_flag`."""
 
-_SHELL = re.compile(r"(ba|da|z|k)?sh")
-_INTERPRETER = re.compile(rf"python[\d.]*|node|julia|Rscript|{_SHELL.pattern}")
 _TAKES_A_WORD = ("--rcfile", "--init-file")  # options of a shell, beside those that end in o or O
 _FIRST, _FURTHER = re.compile(r"\$\{?0"), re.compile(r"\$\{?[@*1-9]")
 """How the text of a shell names the word behind it, and those behind that one."""
-_IN_A_TEXT = re.compile(r"(?<![\w./-])(?:\.{1,2}/)*[\w./-]*\w\.(?:jl|js|lua|pl|py|R|rb|sh)\b(?![\w./-])")
-"""A script in the text of a shell."""
-_CHANGES_THE_FOLDER = re.compile(r"\b(?:cd|pushd)\b")
 _OF_A_SHELL = ("|", "||", "&&", ";", "&", ">", ">>", "<", "2>", "2>&1")
 
 
@@ -78,10 +75,10 @@ class ScriptLine:
         """
         texts = {name: _text(value) for name, value in values.items()}
         filled = [word.format_map(texts) for word in self.words]
-        typed = [_path(word, here, is_program=not number) for number, word in enumerate(filled)]
+        typed = [whole_path(word, here) if number or os.sep in word else word for number, word in enumerate(filled)]
         found = [path if "{" not in word else own for word, own, path in zip(self.words, filled, typed, strict=True)]
         if (shell := _text_for_a_shell(self.words)) is not None:
-            found[shell[1]] = _with_paths(self.words[shell[1]], here).format_map(texts)
+            found[shell[1]] = with_whole_paths(self.words[shell[1]], here).format_map(texts)
         return found
 
 
@@ -122,7 +119,7 @@ def _check_program(line: ScriptLine) -> None:
     program, script = line.words[0], (*line.words, "-")[1]
     if shutil.which(program) is None:
         raise UserError(f"agent.command: there is no program {program} here")
-    if _INTERPRETER.fullmatch(Path(program).name) and not script.startswith("-") and not Path(script).exists():
+    if INTERPRETER.fullmatch(Path(program).name) and not script.startswith("-") and not Path(script).exists():
         raise UserError(f"agent.command: there is no file {script} here")
 
 
@@ -148,8 +145,8 @@ def _check_shell(line: ScriptLine, resume: ScriptLine) -> None:
 def _text_for_a_shell(words: Sequence[str]) -> tuple[str, int] | None:
     """The shell and the place of the text in `bash -c TEXT`, which options and a program such as `env` may precede."""
     names = [Path(word).name for word in words]
-    place = next((number for number, name in enumerate(names) if _INTERPRETER.fullmatch(name)), None)
-    if place is None or not _SHELL.fullmatch(names[place]):
+    place = next((number for number, name in enumerate(names) if INTERPRETER.fullmatch(name)), None)
+    if place is None or not SHELL.fullmatch(names[place]):
         return None
     has_text, number = False, place + 1
     while number < len(words) and words[number][:1] in ("-", "+"):
@@ -160,29 +157,6 @@ def _text_for_a_shell(words: Sequence[str]) -> tuple[str, int] | None:
         if option == "--":
             break
     return (names[place], number) if has_text and number < len(words) else None
-
-
-def _path(word: str, here: Path, is_program: bool) -> str:
-    if not word or word.startswith("-") or (is_program and os.sep not in word):
-        return word
-    path = here / word
-    try:
-        return str(path.absolute()) if path.exists() else word
-    except (OSError, ValueError):  # too long for a name
-        return word
-
-
-def _with_paths(text: str, here: Path) -> str:
-    """The text of a shell, in which scripts that are here have their whole path, unless the text changes the folder."""
-    if _CHANGES_THE_FOLDER.search(text):
-        return text
-
-    def whole(found: re.Match[str]) -> str:
-        path = _path(found[0], here, is_program=False).replace("{", "{{").replace("}", "}}")
-        is_quoted = text[found.start() - 1 : found.start()] in ("'", '"')
-        return found[0] if path == found[0] else path if is_quoted else shlex.quote(path)
-
-    return _IN_A_TEXT.sub(whole, text)
 
 
 def _text(value: object) -> str:

@@ -163,20 +163,19 @@ def test_a_class_that_hydra_looks_up_counts(workplace: Path) -> None:
     ]
 
 
-def test_a_shell_script_counts_with_the_scripts_that_it_starts(workplace: Path) -> None:
+def test_programs_and_settings_that_a_command_names_count(workplace: Path) -> None:
     (workplace / "src").mkdir()
     (workplace / "src" / "edited_library.py").write_text("")
     (workplace / "train.py").write_text("import edited_library\n")
-    (workplace / "run.sh").write_text('python train.py "$@"\n')
     (workplace / "settings.json").write_text("{}")
     program = workplace / "learn"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     node = {
         "_target_": "tuner.runs.command.external.External",
-        "command": "env PYTHONPATH=src bash run.sh --with settings.json",
+        "command": "env PYTHONPATH=src python train.py --with settings.json",
     }
-    assert list(digests_of_config({"agent": node})) == ["run.sh", "settings.json", "src/edited_library.py", "train.py"]
+    assert list(digests_of_config({"agent": node})) == ["settings.json", "src/edited_library.py", "train.py"]
     assert list(digests_of_config({"agent": {**node, "command": "./learn"}})) == ["learn"]
 
 

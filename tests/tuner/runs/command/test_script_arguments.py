@@ -1,6 +1,8 @@
 """Command lines with placeholders: what becomes of them, and which are refused."""
 
 import re
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -136,7 +138,91 @@ def test_scripts_in_the_text_of_a_shell_are_found_from_the_folder_of_a_run(tmp_p
     inside = f"python {quoted['train.py']} --lr 0.1 --log new.csv && python {quoted['src/other.py']} "
     inside += f'--in={quoted["train.py"]} x "$@"'
     assert typed.filled({"lr": 0.1}, here) == ["bash", "-c", inside, "bash", str(here / "train.py")]
-    for text in ("cd src && python train.py", "python nothing.py {lr}"):
-        assert line(f"bash -c '{text}'").filled({"lr": 0.1}, here)[2] == text.format(lr=0.1)
+    assert line("bash -c 'python nothing.py {lr}'").filled({"lr": 0.1}, here)[2] == "python nothing.py 0.1"
     quoted_twice = line("bash -c 'python \"./train.py\" --name {name}'").filled({"name": "train.py"}, here)
     assert quoted_twice[2] == f'python "{here / "train.py"}" --name train.py', "values stay as they are"
+
+
+@pytest.fixture
+def workplace(tmp_path: Path) -> Path:
+    """A folder with code, settings, programs and data."""
+    for name in ("train.py", "src/train.py", "cd/train.py", "configs/ppo.yaml", "venv/bin/activate", "a.r", "learn2"):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).touch()
+    for name in ("learn", "run.bash", "run.zsh"):
+        (tmp_path / name).touch(mode=0o755)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "scores.csv").touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("python train.py --config configs/ppo.yaml", "python {here}/train.py --config {here}/configs/ppo.yaml"),
+        ("source venv/bin/activate && python train.py", "source {here}/venv/bin/activate && python {here}/train.py"),
+        (". venv/bin/activate; ./learn;", ". {here}/venv/bin/activate; {here}/learn;"),
+        (
+            "bash run.bash && zsh run.zsh & Rscript a.r",
+            "bash {here}/run.bash && zsh {here}/run.zsh & Rscript {here}/a.r",
+        ),
+        ("python -u learn2 >scores.csv", "python -u {here}/learn2 >scores.csv"),
+        ("(python train.py) # train.py", "(python {here}/train.py) # train.py"),
+        ("x=$(python train.py); learn", "x=$(python {here}/train.py); learn"),
+        ("python train.py --log scores.csv --to out", "python {here}/train.py --log scores.csv --to out"),
+        ("cat out/../scores.csv venv/bin/activate", "cat out/../scores.csv venv/bin/activate"),
+    ],
+)
+def test_the_text_of_a_shell_names_code_and_settings_here(workplace: Path, text: str, expected: str) -> None:
+    assert line(f"bash -c '{text}'").filled({}, workplace)[2] == expected.replace("{here}", str(workplace))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("python train.py --cd 3", "python {here}/train.py --cd 3"),
+        ("python cd/train.py", "python {here}/cd/train.py"),
+        ("python train.py && cd out && python train.py", "python {here}/train.py && cd {here}/out && python train.py"),
+        ("if true; then pushd src; python train.py", "if true; then pushd {here}/src; python train.py"),
+        ('cd "$X" && python train.py', 'cd "$X" && python train.py'),
+        ("(cd src && ./learn) && python train.py", "(cd {here}/src && ./learn) && python {here}/train.py"),
+        ("x=$(cd src; (cd ..); a train.py) a train.py", "x=$(cd {here}/src; (cd ..); a train.py) a {here}/train.py"),
+        ("cd src; (cd out; a train.py); a train.py", "cd {here}/src; (cd out; a train.py); a train.py"),
+    ],
+)
+def test_behind_a_change_of_the_folder_names_count_from_there(workplace: Path, text: str, expected: str) -> None:
+    assert line(f"bash -c '{text}'").filled({}, workplace)[2] == expected.replace("{here}", str(workplace))
+
+
+def test_folders_of_python_modules_get_their_whole_path(workplace: Path) -> None:
+    found = line("env PYTHONPATH=src:lib:out python train.py").filled({}, workplace)
+    assert found[1] == f"PYTHONPATH={workplace}/src:lib:{workplace}/out"
+    inside = line("""bash -c 'PYTHONPATH=src:$PYTHONPATH:"out" PYTHONPATH="src:$PYTHONPATH" python {a}'""")
+    assert inside.filled({"a": "src"}, workplace)[2] == (
+        f'PYTHONPATH={workplace}/src:$PYTHONPATH:"{workplace}/out" PYTHONPATH="{workplace}/src:$PYTHONPATH" python src'
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "timeout 9 bash -c 'cat train.py'",
+        'timeout 9 bash -ec "cat train.py $NOTHING"',
+        "eval 'eval \"cat train.py\"'",
+        'cat "src dir/train.py" "train.py"',
+        'echo "$(bash -ec "cat train.py")" "$(cat \'train.py\' $(cat "dir/train.py" >&2))"',
+        """bash -c 'eval '"'"'cat "src dir/train.py"; cat dir/train.py'"'"''""",
+        """A='train.py'; cat 'src dir'/train.py "$A" || cat train.py""",
+    ],
+)
+def test_texts_within_texts_stay_whole(workplace: Path, tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    """Executed by a shell: in a folder whose name needs quotes, these were ended by the quotes of the name."""
+    here = workplace / "o'brien {dir}"
+    for name in ("dir/train.py", "src dir/train.py", "train.py"):
+        (here / name).parent.mkdir(exist_ok=True, parents=True)
+        (here / name).write_text(f"read {name}\n")
+    command = line(shlex.join(["bash", "-c", text])).filled({}, here)
+    done = subprocess.run(command, cwd=tmp_path_factory.mktemp("other"), capture_output=True, text=True, check=False)
+    plain = subprocess.run(["bash", "-c", text], cwd=here, capture_output=True, text=True, check=False)
+    assert "read " in plain.stdout
+    assert done.stdout == plain.stdout, done.stderr
