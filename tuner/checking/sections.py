@@ -9,7 +9,7 @@ from tuner.checking.schema import Part, Schema
 from tuner.config.annotations import conform, shortened, written
 from tuner.config.composition import HYDRA_KEYS, SECTIONS
 from tuner.config.network_section import CRITIC, Networks
-from tuner.config.paths import get_path, targets_in
+from tuner.config.paths import get_path, has_path, targets_in
 from tuner.config.signatures import Signature, signature_of
 from tuner.errors import UserError
 from tuner.support.names import did_you_mean
@@ -44,7 +44,7 @@ def check_sections(resolved: JsonDict, schema: Schema) -> Iterator[Correction]:
     """
     yield from check_section("", _values(resolved, schema), schema.values)
     for path, section in schema.sections.items():
-        if _is_there(resolved, path):
+        if has_path(resolved, path):
             node = get_path(resolved, path)
             if isinstance(node, Mapping):  # groups in it are compared by themselves
                 node = {key: value for key, value in node.items() if f"{path}.{key}" not in schema.sections}
@@ -58,7 +58,7 @@ def left_out(resolved: JsonDict, schema: Schema) -> Iterator[Correction]:
     """
     own = {path: section for path, section in schema.sections.items() if path not in SECTIONS}
     for path, section in {"": schema.values, **own}.items():
-        if not path or _is_there(resolved, path):
+        if not path or has_path(resolved, path):
             node: Any = get_path(resolved, path) if path else resolved
             for one in fields(section):
                 default = one.default_factory() if one.default_factory is not MISSING else one.default
@@ -85,7 +85,7 @@ def check_ranges_of(resolved: JsonDict, schema: Schema) -> None:
     """
     schema.values(**_values(resolved, schema))
     for path, section in schema.sections.items():
-        if _is_there(resolved, path) and get_path(resolved, path) is not None:  # null: one that may be left out
+        if has_path(resolved, path) and get_path(resolved, path) is not None:  # null: one that may be left out
             section(**get_path(resolved, path))  # type: ignore[arg-type]
 
 
@@ -138,14 +138,6 @@ def _listed(options: Sequence[str]) -> str:
 
 
 _MOST_LISTED = 12
-
-
-def _is_there(resolved: JsonDict, path: str) -> bool:
-    try:
-        get_path(resolved, path)
-    except KeyError:
-        return False
-    return True
 
 
 _MADE_LATER = ("agent", "network", "optimizer", "wrapper", "wrapper_training", "sampler", "executor", "progress")

@@ -19,6 +19,15 @@ def get_path(config: Mapping[str, Any], path: str) -> object:
     return node
 
 
+def has_path(config: Mapping[str, Any], path: str) -> bool:
+    """Whether there is a value at a dotted path."""
+    try:
+        get_path(config, path)
+    except KeyError:
+        return False
+    return True
+
+
 def set_path(config: JsonDict, path: str, value: object) -> None:
     """Puts a value at a dotted path that exists up to its last part; a number leads into a list."""
     *parents, last = path.split(".")

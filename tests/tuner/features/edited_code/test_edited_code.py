@@ -1,14 +1,16 @@
 """Files of the user's own that are edited between two sessions of a study, or while one runs."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.tuner.studies import CONFIG, FakeExecutor, Script, learn, run_study
+from tests.tuner.studies import CONFIG, FakeExecutor, Script, definition, learn, run_study
 from tuner.config.own_code import digests_of_config
 from tuner.errors import UserError
 from tuner.features.edited_code.facts import EDITED
+from tuner.features.edited_code.study import PART
 from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.results.verdict import verdict
 from tuner.trial.messages import JsonDict, TrialSpec
@@ -207,5 +209,45 @@ def test_environments_named_with_their_version_and_deep_files_are_read(workplace
 
 
 def test_a_space_of_another_application_names_no_code_here(workplace: Path) -> None:
-    space = {"activation": {"choices": ["relu", "tanh"]}}
-    assert run_study(workplace, config={**own(), "activation": "relu"}, space=space, num_trials=2) is not None
+    space = {"model.activation": {"choices": ["edited_agent.Mine", "tanh"]}}
+    begun = definition(workplace, config={**CONFIG, "model": {"activation": "tanh"}}, space=space)
+    assert PART.described(replace(begun, config={"job": {}})) == {}
+
+
+@pytest.mark.parametrize(
+    ("net", "path", "choices"),
+    [
+        (None, "agent.net", [None, {"_target_": "edited_nets.Net"}]),
+        ({"_target_": "edited_values.Net"}, "agent.net._target_", [None, "edited_nets.Net"]),
+    ],
+)
+def test_code_of_a_choice_counts_behind_one_without(
+    workplace: Path, net: object, path: str, choices: list[object]
+) -> None:
+    (workplace / "edited_nets.py").write_text("")
+    space = {path: {"choices": choices}}
+    described = PART.described(definition(workplace, config=own(net=net), space=space))
+    assert list(described["own_code"]) == ["edited_agent.py", "edited_values.py", "edited_nets.py"]
+
+
+def test_baselines_may_come_and_go_and_their_code_may_not_be_edited(workplace: Path) -> None:
+    """Files of a baseline that only one of the sessions has were said to be edited or removed."""
+    nets = workplace / "edited_nets.py"
+    nets.write_text("class Big: ...\n")
+    big = {**own(_target_="edited_nets.Big"), "seed": 0}
+    with_it: JsonDict = {"config": own(), "known": {"mine": big}, "baselines": ["default", "mine"]}
+    run_study(workplace, config=own(), num_trials=2)
+    run_study(workplace, **with_it, num_trials=3)
+    nets.write_text("class Big: width = 3\n")
+    run_study(workplace, config=own(), num_trials=4)
+    with pytest.raises(UserError, match=r"edited_nets\.py was edited since"):
+        run_study(workplace, **with_it, num_trials=5)
+    assert EDITED.of(run_study(workplace, **with_it, num_trials=5, edited_code=True)) == ("edited_nets.py",)
+
+
+def test_a_file_that_was_added_is_said_to_be_new(workplace: Path) -> None:
+    run_study(workplace, config=own(), num_trials=2)
+    (workplace / "edited_more.py").write_text("X = 1\n")
+    (workplace / "edited_values.py").write_text("GAIN = 1.0\nimport edited_more\n")
+    with pytest.raises(UserError, match=r"edited_more\.py is new since.*edited_values\.py was edited since"):
+        run_study(workplace, config=own(), num_trials=3)
