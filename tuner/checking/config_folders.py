@@ -44,6 +44,7 @@ _GLOBAL: Final = re.compile(r"#\s*@package\s+_global_")
 _HEADER: Final = re.compile(r"#\s*@")
 _STEP: Final = re.compile(r"(?!\.\.?$)[^/@:$\\{}\x00]+")  # of a path: no "..", package, address or reference
 _PACKAGE: Final = "${backend.package}"
+_ENVIRONMENT: Final = "${env.id}"
 _MOST_BYTES: Final = 10_000_000
 _MOST_VALUES: Final = 100_000
 
@@ -194,7 +195,7 @@ def _listed(node: object) -> list[Any]:
 
 
 def _code_in(content: Mapping[str, Any]) -> Iterator[Foreign]:
-    plain = _with_package(content)
+    plain = _plain(content)
     yield from foreign_code(plain)
     for place in _mappings(plain):  # which may become the environment or the framework: by a package or a reference
         moved = foreign_code({"env": place, **({"backend": place} if "module" in place else {})})
@@ -239,10 +240,13 @@ def _values(node: object) -> Iterator[object]:
         yield node
 
 
-def _with_package(node: Any) -> Any:
-    """The same with the package of a backend named: which of the two makes no difference here."""
+def _plain(node: Any) -> Any:
+    """The same with the package of a backend named: which of the two makes no difference here.
+
+    A reference to the environment of the run is left out: that is looked at where it is set, and in what is composed.
+    """
     if isinstance(node, Mapping):
-        return {key: _with_package(value) for key, value in node.items()}
+        return {key: _plain(value) for key, value in node.items() if value != _ENVIRONMENT}
     if isinstance(node, list):
-        return [_with_package(value) for value in node]
+        return [_plain(value) for value in node]
     return node.replace(_PACKAGE, "pytorch") if isinstance(node, str) else node

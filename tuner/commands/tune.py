@@ -231,7 +231,7 @@ def _write_experiment(definition: StudyDefinition, configs: TrainingConfigs, win
     experiment.parent.mkdir(exist_ok=True)
     use = configs.experiment_command(folder, winner.config, name)
     title = f"{winner.label} of study {definition.name}, the whole config.\nTrain it: {use}"
-    atomic_write(experiment, configs.experiment(winner.config, title))
+    atomic_write(experiment, configs.experiment(winner.config, title, winner.values))
 
 
 class _Told(StudyListener):

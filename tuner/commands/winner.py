@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from tuner.config.composition import compose, config_loader, to_json
 from tuner.config.overrides import to_hydra
-from tuner.config.paths import get_path
+from tuner.config.paths import get_path, has_path
 from tuner.trial.messages import JsonDict
 
 _OF_A_RUN_ONLY = ("seed", "checkpoint", "tracker", "resume", "trust", "progress")
@@ -55,15 +55,19 @@ class TrainingConfigs:
     def _parsed(overrides: Sequence[str]) -> list[Override]:
         return OverridesParser.create().parse_overrides(list(overrides))
 
-    def experiment(self, wanted: JsonDict, title: str) -> str:
+    def experiment(self, wanted: JsonDict, title: str, searched: Collection[str] = ()) -> str:
         """Text of an experiment file that composes `wanted`: the choices of all groups, and every value.
 
-        A number that refers to another, such as the steps that a function gets, still does if that gives the same.
+        A value that refers to another, such as the steps that a function gets, still does if that gives the same.
+
+        Args:
+            wanted: A run config.
+            title: What it is, as a comment.
+            searched: Paths of values that were found, which stay as they are.
         """
         defaults = [{f"override /{group}": choice} for group, choice in self._choices.items()]
         written = OmegaConf.to_container(compose(self._loader, "train", self.kept), resolve=False)
-        values = _judged(wanted)
-        content = {"defaults": defaults, **_referring(values, written, values)}
+        content = {"defaults": defaults, **_judged(_referring(wanted, written, wanted, searched))}
         return f"# @package _global_\n{_commented(title)}{OmegaConf.to_yaml(OmegaConf.create(content))}"
 
     def removals(self, wanted: JsonDict) -> list[str]:
@@ -98,32 +102,39 @@ class TrainingConfigs:
         return _judged(to_json(compose(self._loader, "train", overrides)))
 
 
-def _referring(values: JsonDict, written: object, config: JsonDict) -> JsonDict:
-    """The values, with references in the place of those numbers that are written as such and have the same value.
+def _referring(
+    part: JsonDict, written: object, config: JsonDict, searched: Collection[str], path: str = ""
+) -> JsonDict:
+    """The values, with references in the place of those that are written as such and have the same value.
+
+    A reference to what only a run has, such as its seed, stays one, whatever the value.
 
     Args:
-        values: A part of the config.
+        part: Of the config.
         written: The same part as the files have it.
         config: The whole.
+        searched: Paths of values that stay as they are.
+        path: Of the part, with a dot behind it.
     """
     files: Mapping[Any, Any] = written if isinstance(written, Mapping) else {}
     found: JsonDict = {}
-    for key, value in values.items():
+    for key, value in part.items():
         text = files.get(key)
         reference = _REFERENCE.fullmatch(text) if isinstance(text, str) else None
-        if isinstance(value, dict):
-            found[key] = _referring(value, text, config)
+        if reference is not None and f"{path}{key}" not in searched and _is_at(reference[1], value, config):
+            found[key] = text
         else:
-            found[key] = text if reference is not None and _is_at(reference[1], value, config) else value
+            found[key] = (
+                _referring(value, text, config, searched, f"{path}{key}.") if isinstance(value, dict) else value
+            )
     return found
 
 
 def _is_at(path: str, value: object, config: JsonDict) -> bool:
-    try:
-        found = get_path(config, path)
-    except LookupError:
-        return False
-    return isinstance(value, int | float) and type(found) is type(value) and found == value
+    if path.partition(".")[0] in _OF_A_RUN_ONLY:
+        return True
+    found = [get_path(config, path)] if has_path(config, path) else []
+    return found == [value] and type(found[0]) is type(value)
 
 
 def _root(override: Override) -> str:

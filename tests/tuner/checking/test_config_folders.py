@@ -101,6 +101,8 @@ WAYS = {
     "whole command": with_file("train.yaml", {"defaults": ["base"]}),
     "function": winner({"policy": OWNED}),
     "module": winner({"env": {"id": "hidden:X"}}),
+    "module by the environment's reference": winner({"env": {"id": "hidden:X"}, "agent": {"env": {"id": "${env.id}"}}}),
+    "module by another reference": winner({"agent": {"x": "hidden:X", "env": {"id": "${agent.x}"}}}),
     "target by reference": winner({"env": {"kwargs": {"t": "os.mkdir"}}, "policy": {"_target_": "${env.kwargs.t}"}}),
     "search of a module": winner({"space": {"env": {"id": {"choices": ["hidden:X", "CartPole-v1"]}}}}),
     "search of a function": with_file("space/evil.yaml", {"policy": {"_target_": {"choices": ["os.mkdir"]}}}),

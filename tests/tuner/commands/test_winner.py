@@ -1,9 +1,12 @@
 """The two ways to train the winner of a study again: a line, and an experiment file."""
 
 import shlex
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from tests.tuner.command_line import CommandLine
 from tests.tuner.commands.fake_studies import FAKE, SMALL_STUDY, judged, line_after, tune, winner_of
@@ -11,6 +14,7 @@ from tuner.commands.preflight import preflight
 from tuner.commands.tune import TuneResult
 from tuner.commands.winner import TrainingConfigs
 from tuner.config.composition import to_json
+from tuner.trial.messages import JsonDict
 
 pytestmark = pytest.mark.usefixtures("fake_executor")
 
@@ -83,3 +87,46 @@ def test_a_value_that_refers_to_another_still_does_in_the_experiment_of_a_winner
     file.write_text(TrainingConfigs(typed).experiment(wanted, "a title"))
     other = to_json(preflight("train", ["experiment=winner", "training.total_steps=90000"], str(tmp_path / "found")))
     assert other["agent"]["total_steps"] == 7000, "a value of its own stays"
+
+
+def composed_again(folder: Path, typed: list[str], wanted: JsonDict, *more: str, searched: Collection[str] = ()) -> Any:
+    """The config of the winner's experiment file with more typed beside it."""
+    file = folder / "found" / "experiment" / "winner.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(TrainingConfigs(typed).experiment(wanted, "a title", searched))
+    return to_json(preflight("train", ["experiment=winner", *more], str(folder / "found")))
+
+
+def test_the_environment_of_a_library_follows_what_is_typed_as_a_whole(tmp_path: Path) -> None:
+    """Texts, null and mappings were frozen: it trained on the old environment under the name of the new one."""
+    typed = ["agent=sb3_ppo", "env=cartpole"]
+    wanted = to_json(preflight("train", typed))
+    more = ("env.id=Acrobot-v1", "env.num_envs=3", "env.max_episode_steps=77", "+env.kwargs.render_mode=rgb_array")
+    again = composed_again(tmp_path, typed, wanted, *more)
+    expected = {"id": "Acrobot-v1", "num_envs": 3, "max_episode_steps": 77, "kwargs": {"render_mode": "rgb_array"}}
+    assert again["agent"]["env"] == {key: again["env"][key] for key in expected} == expected
+
+
+def test_a_value_of_another_type_and_one_that_was_searched_are_kept(tmp_path: Path) -> None:
+    typed = ["agent=sb3_ppo", "training.total_steps=5000"]
+    wanted = to_json(preflight("train", typed))
+    longer = "training.total_steps=90000"
+    found = composed_again(tmp_path, typed, wanted, longer, searched=("agent.total_steps",))
+    assert found["agent"]["total_steps"] == 5000, "drawn equal by chance"
+    wanted["agent"]["total_steps"] = 5000.0
+    written = yaml.safe_load(TrainingConfigs(typed).experiment(wanted, "a title"))["agent"]["total_steps"]
+    assert (written, type(written)) == (5000.0, float), "another type"
+
+
+def test_a_reference_to_the_seed_of_a_run_stays_one_and_the_seed_is_not_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own40.py"
+    own.write_text("def train(run_seed): ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    typed = ["agent=function", "agent._target_=own40.train", "+agent.run_seed=${seed}"]
+    wanted = {**to_json(preflight("train", typed)), "seed": 5}
+    wanted["agent"]["run_seed"] = 5
+    again = composed_again(tmp_path, typed, wanted, "seed=9", "trust=own40")
+    assert (again["seed"], again["agent"]["run_seed"]) == (9, 9)
+    assert composed_again(tmp_path, typed, wanted)["seed"] == to_json(preflight("train", typed))["seed"] != 5
