@@ -65,9 +65,9 @@ _OPTIONS = {
     "aot_inductor.package": True,
 }
 _UNUSABLE = "unusable"  # a file in the folder of programs, which says why none can be loaded there
-_FAULTS = [
-    -getattr(signal, name) for name in ("SIGSEGV", "SIGILL", "SIGBUS", "SIGABRT", "SIGFPE") if hasattr(signal, name)
-]
+_SIGNALS = ("SIGSEGV", "SIGILL", "SIGBUS", "SIGABRT", "SIGFPE", "SIGTRAP", "SIGSYS")
+_FAULTS = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
+_OF_A_SHELL = 128  # a shell or a wrapper around Python adds this to the number of the signal
 _LOADING_S = 300.0  # at most; a busy machine may take some seconds
 _DAMAGED = (RuntimeError, OSError, LookupError, zipfile.BadZipFile)
 _QUICKER_IN_TORCH = (aten.tanh.default,)  # 5 us for 16,384 numbers, by MKL; 25 us in inductor's loops
@@ -75,9 +75,8 @@ _QUICKER_IN_TORCH = (aten.tanh.default,)  # 5 us for 16,384 numbers, by MKL; 25 
 
 _TOO_FEW = "compiling takes longer than it saves in the gradient steps to come; {} asks for it"
 _TOO_LONG = "compiling would take some {} s, as for long sequences of an agent with a memory; {} asks for it"
-_ENDED = (
-    "a compiled step ends the process that loads it (exit status {}): this build of PyTorch cannot be used for it here"
-)
+_ENDED = "a compiled step ends the process that loads it (exit status {}): this build of PyTorch cannot use it here{}"
+_NOTED = "; no other is tried before {} is deleted"
 NO_COMPILER = "no C++ compiler is installed (g++, clang++ or the one named by CXX)"
 
 
@@ -223,9 +222,10 @@ def _try_out(path: Path, folder: Path | None = None) -> None:
             status = subprocess.run(words, capture_output=True, timeout=_LOADING_S).returncode
         except subprocess.TimeoutExpired as error:
             raise RuntimeError(f"a compiled step was not loaded within {_LOADING_S:.0f} s") from error
-    if status not in _FAULTS:  # what is raised is raised here, too, and who stops or kills it does so by intention
+    is_fault = -status in _FAULTS or status - _OF_A_SHELL in _FAULTS
+    if not is_fault:  # what is raised is raised here, too, and who stops or kills it does so by intention
         return
-    reason = _ENDED.format(status)
+    reason = _ENDED.format(status, "" if folder is None else _NOTED.format(folder / _UNUSABLE))
     if folder is not None:
         (folder / _UNUSABLE).write_text(reason)
     raise RuntimeError(reason)

@@ -6,6 +6,7 @@ Compiling takes a quarter of a minute: what is done with a program is tested wit
 import getpass
 import logging
 import os
+import signal
 import subprocess
 import sys
 import zipfile
@@ -247,13 +248,56 @@ def test_a_program_that_ends_a_process_is_not_loaded(kept, kept_file, recording,
     if kept_where == "nowhere":
         monkeypatch.setenv("NOTE_RL_TORCH_CACHE", "off")
     for _ in range(2):
-        with pytest.raises(RuntimeError, match=r"ends the process that loads it \(exit status -11\)"):
+        with pytest.raises(RuntimeError, match=r"ends the process that loads it \(exit status -11\)") as raised:
             compiled(recording, INPUTS)
+        assert (str(kept_file.with_name("unusable")) in str(raised.value)) == (kept_where == "folder"), "what to delete"
     assert not kept_file.exists()
     assert len(kept) == (1 if kept_where == "folder" else 2), "compiled in vain once for each folder"
     module._why_unusable.cache_clear()
     assert ("exit status -11" in why_not_compiled(recording, 1e12, torch.device("cpu"))) == (kept_where == "folder")
     module._why_unusable.cache_clear()
+
+
+@needs_compiler
+@pytest.mark.parametrize("status", [-signal.SIGTRAP, 128 + signal.SIGSEGV, 128 + signal.SIGABRT])
+def test_faults_are_known_in_each_form(kept, kept_file, recording, monkeypatch, status):
+    kept_file.unlink()
+    monkeypatch.setattr(module.subprocess, "run", lambda words, **_: subprocess.CompletedProcess(words, status))
+    with pytest.raises(RuntimeError, match=rf"exit status {status}\)"):
+        compiled(recording, INPUTS)
+    assert kept_file.with_name("unusable").exists()
+
+
+@needs_compiler
+@pytest.mark.parametrize("status", [0, 1, -signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGKILL])
+def test_a_process_that_ends_otherwise_forbids_nothing(kept, kept_file, recording, monkeypatch, status):
+    kept_file.unlink()
+    started = []
+    monkeypatch.setattr(
+        module.subprocess,
+        "run",
+        lambda words, **_: started.append(words) or subprocess.CompletedProcess(words, status),
+    )
+    run = compiled(recording, INPUTS)
+    torch.testing.assert_close(answers(run), answers(replay(recording, INPUTS)), rtol=1e-5, atol=1e-7)
+    assert not kept_file.with_name("unusable").exists()
+    assert started[0][1] == "-P", "a file in the working directory may have the name of a module"
+
+
+@needs_compiler
+def test_a_program_that_is_not_loaded_in_time_is_tried_again_later(kept, kept_file, recording, monkeypatch):
+    kept_file.unlink()
+
+    def never_ends(words, timeout, **_):
+        raise subprocess.TimeoutExpired(words, timeout)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module.subprocess, "run", never_ends)
+        with pytest.raises(RuntimeError, match="was not loaded within 300 s"):
+            compiled(recording, INPUTS)
+    assert not kept_file.exists()
+    compiled(recording, INPUTS)
+    assert kept_file.exists()
 
 
 @needs_compiler

@@ -196,6 +196,21 @@ def test_what_was_refused_in_one_process_is_not_tried_in_the_next(programs, monk
     assert "other numbers" in str(again.step_way())
 
 
+def test_what_failed_for_another_reason_in_one_process_is_tried_in_the_next(programs, monkeypatch):
+    """A full disk, or a compiler that is missing."""
+    first = learner_of(built_in("DQN", tau=0.3), True)
+    with monkeypatch.context() as patched:
+        patched.setattr(builder, "compiled", lambda *_: fail())
+        for seed in range(3):
+            first.update(minibatches(seed=seed), {})
+    assert "no space left" in str(first.step_way())
+    assert first.refusals == ("", "")
+
+
+def fail():
+    raise OSError("no space left on the device")
+
+
 def refuse():
     raise ValueError("it gives other numbers")
 
