@@ -74,7 +74,7 @@ def as_typed(
         settings = {name: _by_paths(value) for name, value in settings.items()}
     settings = {name: _plain(f"{name}=", value) for name, value in settings.items()}
     of_study = {name for name in settings if name in _ELSEWHERE}
-    added = ""
+    added = "++"  # so a name that the class does not have is refused by the checks of its library
     if chosen is None:
         chosen, added = ["agent=function", f"agent._target_={_path_of(trainer)}"], "+"
         function = _Function(trainer)
@@ -85,13 +85,11 @@ def as_typed(
     else:
         own = {name: value for name, value in settings.items() if name not in of_study}
         fixed = _not_searched(chosen[0], own, also) if space is None else []
-    begun = {} if space is None else {name: own.pop(name) for name in space if name in own and not added}
     searched = [] if space is None else ["space=none", *(_searched(name, what) for name, what in space.items())]
     return [
         *chosen,
         *(f"{_ELSEWHERE[name]}={to_hydra(value)}" for name, value in settings.items() if name in of_study),
         *(f"{added}agent.{key}={to_hydra(value)}" for key, value in own.items()),
-        *(f"++agent.{key}={to_hydra(value)}" for key, value in begun.items()),  # where the search begins
         *searched,
         *fixed,
         *also,

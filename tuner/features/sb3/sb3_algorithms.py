@@ -52,6 +52,15 @@ _OURS: Final = frozenset(
     | {"rollout_buffer_kwargs", "policy", "device", "optimize_memory_usage"}
 )
 """Arguments of the classes that the run itself gives, or that take objects of Python."""
+_INSTEAD: Final[Mapping[str, str]] = {
+    "verbose": "leave it out, a run prints its own progress",
+    "tensorboard_log": "type tracker=tensorboard",
+    "stats_window_size": "leave it out, a run counts its episodes itself",
+    "optimize_memory_usage": "leave it out, it changes nothing of what is learned",
+    "replay_buffer_class": "for HerReplayBuffer, type agent.hindsight=future",
+    "replay_buffer_kwargs": "for HerReplayBuffer, type agent.hindsight=future and agent.num_hindsight_goals=4",
+}
+"""What to type in place of an argument that people often give."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +103,8 @@ class Algorithm:
                 raise UserError(
                     f"agent.{name} has no effect: {self.name} of {self.package} does not use it; leave it out"
                 )
+            if name not in self.parameters and name in _INSTEAD:
+                raise UserError(f"agent.{name} cannot be set: {_INSTEAD[name]}")
             if name not in self.parameters:
                 near = did_you_mean(name, self.parameters)
                 raise UserError(f"agent.{name}: {self.name} of {self.package} has no such setting{near}")

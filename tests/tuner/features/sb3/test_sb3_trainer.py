@@ -185,6 +185,8 @@ def test_points_of_several_environments_are_at_the_first_step_behind_them(
     ("name", "more", "message"),
     [
         ("PPO", {"clip_rnage": 0.1}, r"agent.clip_rnage: PPO of stable_baselines3 has no such setting.*clip_range"),
+        ("PPO", {"verbose": 1}, "agent.verbose cannot be set: leave it out, a run prints its own progress"),
+        ("PPO", {"tensorboard_log": "logs"}, "agent.tensorboard_log cannot be set: type tracker=tensorboard"),
         ("PPO", {"n_steps": 1024}, r"agent.n_steps=1024 .* nothing is learned before the first 1024 steps"),
         ("PPO", {"n_epochs": "many"}, r"agent.n_epochs=many must be a whole number"),
         ("PPO", {"linear": ["gamma"]}, r"agent.linear=\[gamma\].*clip_range"),
@@ -681,16 +683,16 @@ def test_a_folder_of_somebody_else_runs_no_code_but_by_what_it_names() -> None:
 def test_a_class_is_what_would_be_typed() -> None:
     ppo = getattr(import_quickly("stable_baselines3"), "PPO")  # noqa: B009 - mypy needs no types of it
     of_class = as_typed(ppo, None, {"env": "CartPole-v1", "gamma": np.float64(0.9), "total_steps": 5000}, [])
-    expected = ["agent=sb3_ppo", "env.id=CartPole-v1", "training.total_steps=5000", "agent.gamma=0.9"]
+    expected = ["agent=sb3_ppo", "env.id=CartPole-v1", "training.total_steps=5000", "++agent.gamma=0.9"]
     assert of_class == [*expected, "~space.agent.gamma"], "what is given is not searched"
     assert as_typed(ppo, {"gamma": (0.8, 0.99)}, {"gamma": 0.9}, [])[1:] == [
         *("++agent.gamma=0.9", "space=none", "+space.agent.gamma={low:0.8,high:0.99}"),
     ]
     for also in (["space=none", "+space.agent.gamma={low:0.8,high:0.99}"], ["~space.agent.gamma"]):
-        assert as_typed(ppo, None, {"gamma": 0.9}, also)[1:] == ["agent.gamma=0.9", *also]
+        assert as_typed(ppo, None, {"gamma": 0.9}, also)[1:] == ["++agent.gamma=0.9", *also]
     arguments = {"net_arch": [32], "activation_fn": torch.nn.ReLU, "optimizer_class": torch.optim.AdamW}
     assert as_typed(ppo, None, {"policy_kwargs": arguments}, [])[1:] == [
-        "agent.policy_kwargs={net_arch:[32],activation_fn:ReLU,"
+        "++agent.policy_kwargs={net_arch:[32],activation_fn:ReLU,"
         "optimizer_class:{_target_:hydra.utils.get_class,path:torch.optim.adamw.AdamW}}"
     ]
 
