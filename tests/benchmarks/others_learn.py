@@ -42,6 +42,7 @@ CASES = {
     "a2c_acrobot": Case("a2c", "Acrobot-v1", _LINEAR),
     "a2c_pendulum": Case("a2c", "Pendulum-v1"),
     "qrdqn_cartpole": Case("qrdqn", "CartPole-v1"),
+    "qrdqn_lunarlander": Case("qrdqn", "LunarLander-v3"),
     "ppo_lstm_cartpole": Case("ppo_lstm", "CartPoleNoVel-v1"),
     "ppo_lstm_pendulum": Case("ppo_lstm", "PendulumNoVel-v1"),
 }

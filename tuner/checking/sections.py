@@ -12,7 +12,7 @@ from tuner.config.network_section import CRITIC, Networks
 from tuner.config.paths import get_path, has_path, targets_in
 from tuner.config.signatures import Signature, signature_of
 from tuner.errors import UserError
-from tuner.support.names import did_you_mean
+from tuner.support.names import did_you_mean, nearest
 from tuner.trial.messages import JsonDict
 
 Choices = Callable[[str], Sequence[str]]
@@ -210,8 +210,8 @@ def _check_arguments(
             offered = [f"{before}{name}" for name in names if name not in filled_in]
             owner = f"{what} takes no {key}" if what != path else f"{path} has no {key}"
             hint = did_you_mean(f"{before}{key}", offered)
-            if not hint and not _is_ours(what, path):
-                hint = f"; to do without, type ~{before}{key}"
+            if what != path and not nearest(f"{before}{key}", offered):
+                hint += f"; to do without, type ~{before}{key}"  # an agent's file may set it for another choice
             raise UserError(f"unknown key {before}{key}: {owner}{hint}")
         _refuse_scheduled(f"{before}{key}", value)
         meant = conform(f"{before}{key}", value, names[key].annotation, finite=_is_ours(what, path))

@@ -26,6 +26,10 @@ TRAIN = {
     "choice of none": (["agent=null"], "agent=null is not possible: choose one of "),
     "added top-level key": (["+typo=1"], "unknown key typo; --cfg job shows all there are"),
     "what only a study has": (["+study.num_trials=3"], "train runs no study; tuner tune does"),
+    "another optimizer": (
+        ["agent=a2c", "optimizer=sgd"],
+        "optimizer.weight_decay; to do without, type ~optimizer.epsilon",
+    ),
     "added key": (["+agent.gama=1"], "note_rl.agents.pytorch.DQN takes no gama; did you mean agent.gamma?"),
     "added key of a section": (["+training.steps=1"], "unknown key training.steps: training has no steps"),
     "added what is there": (["+agent.gamma=1"], "agent.gamma is there already; drop the +"),
