@@ -24,6 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from tuner.config.composition import RunConfig, conf_folder, without_reference
+from tuner.config.modules_used import note
 from tuner.config.paths import num_values
 from tuner.config.trust import Foreign, admit_code, asks_for_more, foreign_code
 from tuner.errors import UserError
@@ -44,7 +45,6 @@ _GLOBAL: Final = re.compile(r"#\s*@package\s+_global_")
 _HEADER: Final = re.compile(r"#\s*@")
 _STEP: Final = re.compile(r"(?!\.\.?$)[^/@:$\\{}\x00]+")  # of a path: no "..", package, address or reference
 _PACKAGE: Final = "${backend.package}"
-_ENVIRONMENT: Final = "${env.id}"
 _MOST_BYTES: Final = 10_000_000
 _MOST_VALUES: Final = 100_000
 
@@ -94,12 +94,24 @@ def admit_composed(folder: Path, composed: DictConfig, without: DictConfig, trus
     """
     if _of_hydra(composed) != _of_hydra(without):
         _refuse(folder, "changes how Hydra runs")
-    vouched = {code.mark for code in foreign_code(_run_in(without))}
-    resolved = _run_in(composed)
+    ours, resolved = _run_in(without), _run_in(composed)
+    vouched = {code.mark for code in foreign_code(ours)}
+    for name in sorted(_lost(composed, resolved) - _lost(without, ours)):
+        _refuse(folder, f"refers to nothing in {name}")  # until something is typed: what it is then was not looked at
     for value in _values(resolved):
         if isinstance(value, str) and "${" in value:
             _refuse(folder, f"asks for {value}")
     admit_code([code for code in foreign_code(resolved) if code.mark not in vouched], folder, trust)
+
+
+def remember_written(content: Mapping[str, Any], composed: DictConfig) -> None:
+    """Notes the code in a file that `tuner` itself writes, so that the file is admitted on this machine.
+
+    Args:
+        content: Of the file.
+        composed: What it composes to.
+    """
+    note(code.mark for code in (*_code_in(content), *foreign_code(_run_in(composed))))
 
 
 def _refuse(file: Path, what: str) -> NoReturn:
@@ -195,7 +207,7 @@ def _listed(node: object) -> list[Any]:
 
 
 def _code_in(content: Mapping[str, Any]) -> Iterator[Foreign]:
-    plain = _plain(content)
+    plain = _with_package(content)
     yield from foreign_code(plain)
     for place in _mappings(plain):  # which may become the environment or the framework: by a package or a reference
         moved = foreign_code({"env": place, **({"backend": place} if "module" in place else {})})
@@ -212,13 +224,18 @@ def _of_hydra(config: DictConfig) -> Any:
 
 
 def _run_in(config: DictConfig) -> dict[str, Any]:
-    """The parts of a run, resolved; one that cannot be is refused when it is used."""
+    """The parts of a run, resolved, but for those that cannot be."""
     found = {}
     for name in _PARTS & set(map(str, config)):
         with suppress(OmegaConfBaseException):
             value = config[name]
             found[name] = OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
     return without_reference(found)
+
+
+def _lost(config: DictConfig, resolved: Mapping[str, Any]) -> set[str]:
+    """The parts of a run that refer to nothing."""
+    return {name for name in map(str, config) if name in _PARTS and name not in resolved}
 
 
 def _mappings(node: object) -> Iterator[Mapping[str, Any]]:
@@ -240,13 +257,10 @@ def _values(node: object) -> Iterator[object]:
         yield node
 
 
-def _plain(node: Any) -> Any:
-    """The same with the package of a backend named: which of the two makes no difference here.
-
-    A reference to the environment of the run is left out: that is looked at where it is set, and in what is composed.
-    """
+def _with_package(node: Any) -> Any:
+    """The same with the package of a backend named: which of the two makes no difference here."""
     if isinstance(node, Mapping):
-        return {key: _plain(value) for key, value in node.items() if value != _ENVIRONMENT}
+        return {key: _with_package(value) for key, value in node.items()}
     if isinstance(node, list):
-        return [_plain(value) for value in node]
+        return [_with_package(value) for value in node]
     return node.replace(_PACKAGE, "pytorch") if isinstance(node, str) else node

@@ -3,14 +3,16 @@
 import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
+from tuner.checking.config_folders import remember_written
 from tuner.config.composition import compose, config_loader, to_json
 from tuner.config.overrides import to_hydra
 from tuner.config.paths import get_path, has_path
@@ -58,7 +60,9 @@ class TrainingConfigs:
     def experiment(self, wanted: JsonDict, title: str, searched: Collection[str] = ()) -> str:
         """Text of an experiment file that composes `wanted`: the choices of all groups, and every value.
 
-        A value that refers to another, such as the steps that a function gets, still does if that gives the same.
+        Left out is what the choices refer to and has the same value, such as the environment that a library gets: so it
+        follows what is typed beside the file. So do numbers that were typed as references, and those to the seed. The
+        code that it names is known from then on.
 
         Args:
             wanted: A run config.
@@ -66,15 +70,18 @@ class TrainingConfigs:
             searched: Paths of values that were found, which stay as they are.
         """
         defaults = [{f"override /{group}": choice} for group, choice in self._choices.items()]
-        written = OmegaConf.to_container(compose(self._loader, "train", self.kept), resolve=False)
-        content = {"defaults": defaults, **_judged(_referring(wanted, written, wanted, searched))}
+        typed: Any = OmegaConf.to_container(compose(self._loader, "train", self.kept), resolve=False)
+        chosen: Any = OmegaConf.to_container(self._chosen, resolve=False)
+        values = _judged(_Values(wanted, searched).written(wanted, chosen, typed))
+        content = {"defaults": defaults, **values}
+        composed = DictConfig(chosen)
+        composed.merge_with(values)
+        remember_written(content, composed)
         return f"# @package _global_\n{_commented(title)}{OmegaConf.to_yaml(OmegaConf.create(content))}"
 
     def removals(self, wanted: JsonDict) -> list[str]:
         """Overrides that an experiment file of `wanted` needs beside it: a file can add and change, but not remove."""
-        choices = [f"{group}={choice}" for group, choice in self._choices.items()]
-        config = compose(self._loader, "train", choices)
-        config = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+        config = OmegaConf.masked_copy(self._chosen, [str(key) for key in self._chosen if key != "hydra"])
         for path in OmegaConf.missing_keys(config):  # a function's name, a command, a data set
             OmegaConf.update(config, path, get_path(wanted, path))
         corrections = _corrections(_judged(to_json(config)), _judged(wanted))
@@ -86,6 +93,11 @@ class TrainingConfigs:
         choices = compose(self._loader, "train", self.kept).hydra.runtime.choices
         ours = {name: choice for name, choice in choices.items() if not {"/", "@"} & set(name) and choice is not None}
         return {group: choice for group, choice in ours.items() if group not in ("experiment", *_OF_A_RUN_ONLY)}
+
+    @cached_property
+    def _chosen(self) -> DictConfig:
+        """The config of these choices, without anything else that is typed."""
+        return compose(self._loader, "train", [f"{group}={choice}" for group, choice in self._choices.items()])
 
     def command(self, overrides: Sequence[str]) -> str:
         """The command line with these overrides, quoted for a POSIX shell."""
@@ -102,39 +114,51 @@ class TrainingConfigs:
         return _judged(to_json(compose(self._loader, "train", overrides)))
 
 
-def _referring(
-    part: JsonDict, written: object, config: JsonDict, searched: Collection[str], path: str = ""
-) -> JsonDict:
-    """The values, with references in the place of those that are written as such and have the same value.
+@dataclass(frozen=True)
+class _Values:
+    """The values of an experiment file.
 
-    A reference to what only a run has, such as its seed, stays one, whatever the value.
-
-    Args:
-        part: Of the config.
-        written: The same part as the files have it.
-        config: The whole.
-        searched: Paths of values that stay as they are.
-        path: Of the part, with a dot behind it.
+    Attributes:
+        config: That it is to compose.
+        searched: Paths of values that were found, which stay as they are.
     """
-    files: Mapping[Any, Any] = written if isinstance(written, Mapping) else {}
-    found: JsonDict = {}
-    for key, value in part.items():
-        text = files.get(key)
+
+    config: JsonDict
+    searched: Collection[str]
+
+    def written(self, part: JsonDict, chosen: object, typed: object, path: str = "") -> JsonDict:
+        """Those of a part.
+
+        Args:
+            part: Of the config.
+            chosen: The same part as the files of the choices have it.
+            typed: As it is with what was typed.
+            path: Of the part, with a dot behind it.
+        """
+        found: JsonDict = {}
+        for key, value in part.items():
+            there, text = _at(chosen, key), _at(typed, key)
+            is_found = any(f"{one}.".startswith(f"{path}{key}.") for one in self.searched)
+            if not is_found and self._follows(there, value):
+                continue
+            if isinstance(value, dict):
+                found[key] = self.written(value, there, text, f"{path}{key}.")
+            else:
+                refers = not is_found and isinstance(value, int | float) and self._follows(text, value)
+                found[key] = text if refers else value
+        return found
+
+    def _follows(self, text: object, value: object) -> bool:
+        """Whether it is a reference to the same value, or to the seed, which is not part of what was found."""
         reference = _REFERENCE.fullmatch(text) if isinstance(text, str) else None
-        if reference is not None and f"{path}{key}" not in searched and _is_at(reference[1], value, config):
-            found[key] = text
-        else:
-            found[key] = (
-                _referring(value, text, config, searched, f"{path}{key}.") if isinstance(value, dict) else value
-            )
-    return found
+        if reference is None or not has_path(self.config, reference[1]):
+            return False
+        there = get_path(self.config, reference[1])
+        return reference[1] == "seed" or (there == value and type(there) is type(value))
 
 
-def _is_at(path: str, value: object, config: JsonDict) -> bool:
-    if path.partition(".")[0] in _OF_A_RUN_ONLY:
-        return True
-    found = [get_path(config, path)] if has_path(config, path) else []
-    return found == [value] and type(found[0]) is type(value)
+def _at(node: object, key: str) -> object:
+    return node.get(key) if isinstance(node, Mapping) else None
 
 
 def _root(override: Override) -> str:

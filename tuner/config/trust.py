@@ -225,15 +225,12 @@ def foreign_code(config: Mapping[str, Any]) -> Iterator[Foreign]:
             yield Foreign(f"{path}.{setting}", target, node, setting=f"{path}.{setting}={node[setting]}")
     env, backend, agent = config.get("env"), config.get("backend"), config.get("agent")
     of_agent = agent.get("env") if isinstance(agent, Mapping) else None  # a function may be given its environment
-    for one in (env, *([] if _id_of(of_agent) == _id_of(env) else [of_agent])):
+    is_shared = isinstance(env, Mapping) and isinstance(of_agent, Mapping) and of_agent.items() <= env.items()
+    for one in (env, *([] if is_shared else [of_agent])):
         if isinstance(one, Mapping) and isinstance(one.get("id"), str):
             yield from _of_environment(one)
     if isinstance(backend, Mapping) and backend.get("module", "torch") not in _FRAMEWORKS:
         yield Foreign("backend.module", str(backend["module"]), backend, is_module=True)
-
-
-def _id_of(env: object) -> object:
-    return env.get("id") if isinstance(env, Mapping) else None
 
 
 def _places_named(node: Mapping[str, Any]) -> list[str]:

@@ -16,9 +16,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from tests.tuner.command_line import SMALL, CommandLine
+from tuner.checking.config_folders import admit_folder
 from tuner.commands.preflight import admit_groups
-from tuner.config.composition import compose, config_loader
-from tuner.config.trust import TARGETS
+from tuner.config.composition import compose, config_loader, to_json
+from tuner.config.trust import TARGETS, foreign_code, remember
 from tuner.errors import UserError
 
 SECRET = "the value of a secret"
@@ -101,8 +102,6 @@ WAYS = {
     "whole command": with_file("train.yaml", {"defaults": ["base"]}),
     "function": winner({"policy": OWNED}),
     "module": winner({"env": {"id": "hidden:X"}}),
-    "module by the environment's reference": winner({"env": {"id": "hidden:X"}, "agent": {"env": {"id": "${env.id}"}}}),
-    "module by another reference": winner({"agent": {"x": "hidden:X", "env": {"id": "${agent.x}"}}}),
     "target by reference": winner({"env": {"kwargs": {"t": "os.mkdir"}}, "policy": {"_target_": "${env.kwargs.t}"}}),
     "search of a module": winner({"space": {"env": {"id": {"choices": ["hidden:X", "CartPole-v1"]}}}}),
     "search of a function": with_file("space/evil.yaml", {"policy": {"_target_": {"choices": ["os.mkdir"]}}}),
@@ -152,7 +151,7 @@ def untouched(out: Path) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "nobody"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("nobody")))
     monkeypatch.setenv("SECRET", SECRET)
 
 
@@ -170,6 +169,60 @@ def test_no_way_leads_out_of_a_strangers_study(tuner: CommandLine, monkeypatch: 
     assert tuner(command, searched, "experiment=winner").status == 2
     assert SECRET not in said + shown.errors
     assert not (tuner.folder / "owned").exists()
+
+
+BY_REFERENCE: dict[str, dict[str, Any]] = {
+    "target": {"env": {"id": "os.mkdir"}, "agent": {"t": {"_target_": "${env.id}"}}},
+    "argument": {"env": {"id": "CartPole-v1"}, "agent": {"t": {"_target_": "mine.train", "a": "${env.id}"}}},
+    "what is looked up": {"agent": {"t": {"_target_": "hydra.utils.get_class", "path": "${env.id}"}}},
+    "framework": {"env": {"id": "hidden"}, "backend": {"module": "${env.id}"}},
+    "environment": {"env": {"id": "hidden:X"}, "agent": {"env": {"id": "${env.id}", "kwargs": {"a": 1}}}},
+    "environment elsewhere": {"agent": {"x": "hidden:X", "env": {"id": "${agent.x}"}}},
+}
+
+
+@pytest.mark.parametrize("what", BY_REFERENCE)
+def test_what_runs_is_no_reference_in_any_file(tuner: CommandLine, what: str) -> None:
+    """The file is looked at as it is written: of what is composed, some resolves only when more is typed."""
+    content = BY_REFERENCE[what]
+    remember({"agent": {"_target_": "mine.train"}, "env": {"id": "hidden:X"}})
+    with pytest.raises(UserError, match="asks for code"):
+        admit_folder(winner(content).write(tuner.folder))
+    agent = {**content.get("agent", {}), "y": "${env.kwargs.render_mode}"}
+    study = winner({**content, "agent": agent}).write(tuner.folder / "second")
+    assert "asks for" in tuner.refused(
+        "train", "--config-dir", str(study), "experiment=winner", "+env.kwargs.render_mode=human"
+    )
+
+
+@pytest.mark.parametrize(
+    "of_agent",
+    [
+        {"env": {"id": "my_envs:Own-v0", "kwargs": {"cmd": "x"}}},
+        {"env": {"id": "${env.id}", "kwargs": {"cmd": "x"}}},
+        {"env": {"kwargs": {"cmd": "x"}}},
+        {"env": {"kwargs": {"cmd": "x"}}, "y": "${env.kwargs.render_mode}"},
+        {"env": {"kwargs": "${agent.policy_kwargs}"}, "policy_kwargs": {"cmd": "x"}},
+    ],
+)
+def test_an_environment_that_is_known_is_not_built_with_a_strangers_arguments(
+    tmp_path: Path, of_agent: dict[str, Any]
+) -> None:
+    content = {"defaults": [{"override /agent": "sb3_ppo"}], "env": {"id": "my_envs:Own-v0", "kwargs": {}}}
+    own, chosen = winner(content).write(tmp_path / "own"), ["experiment=winner"]
+    remember({"env": content["env"]})
+    remember(to_json(compose(config_loader(own), "train", chosen), ["env"]))
+    admit_groups(own, chosen, "train")
+    study = winner({**content, "agent": of_agent}).write(tmp_path / "stranger")
+    with pytest.raises(UserError, match=r"asks for code|refers to nothing in agent"):
+        admit_groups(study, [*chosen, "+env.kwargs.render_mode=human"], "train")
+
+
+def test_the_environment_of_an_agent_is_that_of_the_run_only_as_a_whole() -> None:
+    env = {"id": "my_envs:Own-v0", "num_envs": 2, "kwargs": {}}
+    shared, other = {"id": "my_envs:Own-v0", "kwargs": {}}, {"id": "my_envs:Own-v0", "kwargs": {"cmd": "x"}}
+    marks = [[code.mark for code in foreign_code({"env": env, "agent": {"env": one}})] for one in (shared, other)]
+    assert [len(found) for found in marks] == [1, 2]
 
 
 def test_links_within_and_what_hydra_does_not_read_are_no_matter(tmp_path: Path) -> None:

@@ -113,9 +113,38 @@ def test_a_value_of_another_type_and_one_that_was_searched_are_kept(tmp_path: Pa
     longer = "training.total_steps=90000"
     found = composed_again(tmp_path, typed, wanted, longer, searched=("agent.total_steps",))
     assert found["agent"]["total_steps"] == 5000, "drawn equal by chance"
+    whole = composed_again(tmp_path, typed, wanted, "env.id=Acrobot-v1", searched=("agent.env.kwargs.x",))
+    assert whole["agent"]["env"] == {**wanted["agent"]["env"], "id": "Acrobot-v1"}
     wanted["agent"]["total_steps"] = 5000.0
     written = yaml.safe_load(TrainingConfigs(typed).experiment(wanted, "a title"))["agent"]["total_steps"]
     assert (written, type(written)) == (5000.0, float), "another type"
+
+
+def test_what_the_chosen_groups_refer_to_is_left_out(tmp_path: Path) -> None:
+    typed = ["agent=sb3_ppo"]
+    written = yaml.safe_load(TrainingConfigs(typed).experiment(to_json(preflight("train", typed)), "a title"))
+    assert written["agent"]["env"] == {}
+    assert not {"total_steps", "num_points", "wrapper", "wrapper_training"} & written["agent"].keys()
+    assert (written["env"]["id"], written["training"]["total_steps"]) == ("CartPole-v1", 50000)
+
+
+def test_of_what_was_typed_numbers_and_the_seed_stay_references(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others made the file one that is refused: in the place of a class, and to `resume`."""
+    (tmp_path / "own40.py").write_text("def train(**values): ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    values = ("a=${resume}", "b=collections.Counter", "c=${training.total_steps}", "net={_target_: '${agent.b}'}")
+    typed = ["agent=function", "agent._target_=own40.train", *(f"+agent.{value}" for value in values)]
+    wanted = to_json(preflight("train", typed))
+    written = yaml.safe_load(TrainingConfigs(typed).experiment(wanted, "a title"))["agent"]
+    kept = {
+        "a": None,
+        "b": "collections.Counter",
+        "c": "${training.total_steps}",
+        "net": {"_target_": "collections.Counter"},
+    }
+    assert written == {"_target_": "own40.train", **kept}
 
 
 def test_a_reference_to_the_seed_of_a_run_stays_one_and_the_seed_is_not_in_the_file(
@@ -127,6 +156,6 @@ def test_a_reference_to_the_seed_of_a_run_stays_one_and_the_seed_is_not_in_the_f
     typed = ["agent=function", "agent._target_=own40.train", "+agent.run_seed=${seed}"]
     wanted = {**to_json(preflight("train", typed)), "seed": 5}
     wanted["agent"]["run_seed"] = 5
-    again = composed_again(tmp_path, typed, wanted, "seed=9", "trust=own40")
+    again = composed_again(tmp_path, typed, wanted, "seed=9")
     assert (again["seed"], again["agent"]["run_seed"]) == (9, 9)
     assert composed_again(tmp_path, typed, wanted)["seed"] == to_json(preflight("train", typed))["seed"] != 5

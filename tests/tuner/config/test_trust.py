@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, CommandLine
+from tests.tuner.commands.fake_studies import line_after
 from tuner.cli import main
 from tuner.commands.preflight import preflight
 from tuner.config.composition import conf_folder
@@ -360,6 +361,64 @@ def test_a_trial_of_a_study_made_here_is_known(tuner: CommandLine, own: str) -> 
     assert tuner("play", "studies/s/screen/0", "gif=null", "num_episodes=1").status == 0
     again = tuner("train", "--config-dir", "studies/s", "experiment=winner", "tracker=jsonl")
     assert (again.status, again.errors) == (0, "")
+
+
+FUNCTION = """
+import tuner
+
+def train(lr, steps, rounds, run_seed):
+    for number in range(1, 4):
+        tuner.report(number / 3, lr * rounds)
+"""
+WORLDS = """
+import gymnasium
+gymnasium.register("Mine-v0", "gymnasium.envs.classic_control:CartPoleEnv", max_episode_steps=20)
+"""
+SEARCHED = ("+agent.lr=0.1", "+space.agent.lr={low: 0.05, high: 0.2}", "training.total_steps=900")
+STUDIES = {
+    "a command": (
+        *("agent=command", f"agent.command={sys.executable} train.py {{lr}} {{seed}}", "agent.read=jsonl"),
+        *("agent.metric=ret", "agent.step=step", *SEARCHED),
+    ),
+    "a function": (
+        *("agent=function", "agent._target_=my_function.train", *SEARCHED),
+        *("+agent.steps=${training.total_steps}", "+agent.run_seed=${seed}", "+agent.rounds=${training.total_steps}"),
+        "+space.agent.rounds={choices: [900, 3]}",
+    ),
+    "a library": (
+        *("agent=sb3_ppo", "env.id=my_worlds:Mine-v0", "training.total_steps=600", "agent.n_steps=128"),
+        *("space=none", "+space.agent.gamma={low: 0.9, high: 0.99}", "evaluation.num_episodes=1"),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", STUDIES)
+def test_the_line_that_a_study_prints_needs_no_trust_where_it_ran(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    for name, text in {"train": PROGRAM, "my_function": FUNCTION, "my_worlds": WORLDS}.items():
+        (tuner.folder / f"{name}.py").write_text(text)
+    small = ("study.num_trials=3", "study.num_race_seeds=0", "study.num_candidates=1", "study.num_select_seeds=1")
+    place = ("study.num_test_seeds=1", "study.name=s", "executor=inline", "storage=journal", "tracker=jsonl")
+    answer = tuner("tune", *STUDIES[kind], *small, *place, "evaluation.num_points=2")
+    assert answer.status == 0, answer.errors
+    line = line_after(answer, "the same as a file")
+    assert line[:5] == ["tuner", "train", "--config-dir", "studies/s", "experiment=winner"]
+    more = ("training.total_steps=1000", "seed=9", "tracker=jsonl")
+    again = tuner(*line[1:], *more, "hydra.run.dir=again")
+    assert (again.status, again.errors) == (0, "")
+    trained, winner = (
+        read_config(tuner.folder / "again"),
+        yaml.safe_load(Path("studies/s/experiment/winner.yaml").read_text()),
+    )
+    for name in {"steps", "total_steps"} & trained["agent"].keys():
+        assert trained["agent"][name] == 1000
+    assert trained["agent"].get("run_seed", 9) == 9
+    searched = "gamma" if kind == "a library" else "lr"
+    assert trained["agent"][searched] == winner["agent"][searched]
+    assert trained["agent"].get("rounds", 900) == 900, "that it was searched counts, not what its default refers to"
+    monkeypatch.setenv("XDG_STATE_HOME", str(tuner.folder / "another machine"))
+    assert "asks for code" in tuner.refused(*line[1:], *more)
 
 
 @pytest.fixture
