@@ -1,17 +1,18 @@
 """Words of command lines and of texts for a shell, and the files that they name.
 
 There is one reader of such texts. It decides which files are compared when a study goes on, by which a command is known
-again, and which words of a command get their whole path.
+again, and which words of a command get their whole path. A text for a shell is read for code only: the file that a
+command in it runs.
 """
 
 import os
 import re
 import shlex
-import shutil
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Final
 
@@ -27,118 +28,90 @@ _SOURCES: Final = (
 SHELL: Final = re.compile("|".join(_SHELLS))
 PYTHON: Final = re.compile(r"python[\d.]*")
 INTERPRETER: Final = re.compile(rf"{PYTHON.pattern}|node|julia|Rscript|{SHELL.pattern}")
-_TAKES_NO_FILE = re.compile(r"-m|-\w*c")  # but a module, or a text
-_READS_HERE = ("source", ".")  # commands of a shell
-_WITHIN = r"""(?>\\[\s\S]|\$\((?>[^()]|\([^()]*\))*+\)|[^"\\])*+"""  # of double quotes; in $(...) quotes begin anew
-_WORD = re.compile(rf"""(?<![^\s;|&()])(?P<comment>#.*)|(?:\\.|'[^']*'|"{_WITHIN}"|[^\s'"\\;|&()<>`])+""")
-_QUOTED = re.compile(rf"""'(?P<single>[^']*)'|"(?P<double>{_WITHIN})"|\\(?P<one>.)""")
-_SEPARATES = re.compile(r"""[\s'"\\;|&()<>`]""")
-_BEHIND_AN_EXPANSION = re.compile(r"(?:.*(?:\$\w+|\}))?/(.+)", re.DOTALL)
-"""`train.py` of `$HERE/train.py`, and of what is left of `$(dirname $0)/train.py` behind the parenthesis."""
-_BEGINS_A_COMMAND = re.compile(r"(?:^|[;|&({\n`]|\b(?:then|do|else))\s*$")
-
-_STARTS_ANEW = "$("
-
-CHANGES_THE_FOLDER: Final = ("cd", "pushd")
-PYTHON_PATH: Final = "PYTHONPATH"
-_OF_THE_SYSTEM = ("/bin", "/sbin", "/usr", "/opt", sys.base_prefix, sys.prefix)
+PYTHON_PATH: Final = "PYTHONPATH="
+_QUOTED = re.compile(r"""'[^']*'|"(?:\\[\s\S]|[^"\\])*\"""")
+_TOKEN = re.compile(
+    r"(?P<comment>(?<![^\s;|&()])#.*)|\\\n|(?P<redirect>\d*(?:&>>?|<<<|<<-?|<>|[<>]&|>\||>>|[<>]))|(?P<end>[;|&()\n`])"
+    rf"|(?P<word>(?:\$\(dirname [^()]*\)|\\[\s\S]|{_QUOTED.pattern}|[^\s'\"\\;|&()<>`])+)"
+)
+_SEPARATES = re.compile(r"[\s;|&()<>`]")
+_BEFORE_A_COMMAND = re.compile(r"\w+=[\s\S]*|!|{+|if|then|elif|else|while|until|do|time|env|exec|export|command|nohup")
+_BEHIND_AN_EXPANSION = re.compile(r".*(?:\$\w+|[)}])/(.+)", re.DOTALL)
+"""`train.py` of `$HERE/train.py` and `$(dirname $0)/train.py`."""
 
 
-@dataclass(frozen=True)
-class Word:
-    """A word of a text for a shell.
-
-    Attributes:
-        written: With its quotes.
-        start: Where it begins in the text.
-        begins_a_command: Whether it is the name of a command.
-    """
-
-    written: str
-    start: int
-    begins_a_command: bool
-
-    @property
-    def value(self) -> str:
-        """Without quotes; expansions stay as they are."""
-        return unquoted(self.written)
+def shell_commands(text: str) -> Iterator[list[re.Match[str]]]:
+    """The words of each command in a text for a shell, without comments and what follows `>` or `<`."""
+    words: list[re.Match[str]] = []
+    before = None
+    for token in _TOKEN.finditer(text):
+        if token["word"] and before != "redirect":
+            words.append(token)
+        elif token["end"]:
+            yield words
+            words = []
+        before = token.lastgroup
+    yield words
 
 
-def shell_words(text: str) -> Iterator[Word]:
-    """The words of a text for a shell, without comments."""
-    for found in _WORD.finditer(text):
-        if found["comment"] is None:
-            before = text[max(found.start() - 20, 0) : found.start()]
-            yield Word(found[0], found.start(), _BEGINS_A_COMMAND.search(before) is not None)
+def values_of(words: Iterable[re.Match[str]]) -> tuple[str, ...]:
+    """The words without quotes; expansions stay as they are."""
+    return tuple(re.sub("['\"]", "", word[0]) for word in words)
 
 
-def unquoted(written: str) -> str:
-    """A word without its quotes, and without backslashes before double quotes in double quotes."""
-    return _QUOTED.sub(lambda one: one["single"] or _inside(one["double"]) or one["one"] or "", written)
+def num_before_command(words: Iterable[str]) -> int:
+    """How many words stand before the name of the program: assignments, and those such as `env` and `then`."""
+    return sum(1 for _ in takewhile(_BEFORE_A_COMMAND.fullmatch, words))
 
 
-def quoted_like(written: str, value: str) -> str:
-    """Another value, in double quotes if the word was, so that what a shell expands in it still is."""
-    if _is_in_double_quotes(written):
-        return f'"{value}"' if _STARTS_ANEW in value else '"' + value.replace('"', r"\"") + '"'
-    return shlex.quote(value).replace("'\"'\"'", r"'\''")  # without double quotes it may stand between some
-
-
-def _is_in_double_quotes(written: str) -> bool:
-    return written.startswith('"') and _QUOTED.fullmatch(written) is not None
-
-
-def can_change(written: str) -> bool:
-    """Whether another value can take the place of a word: it is in double quotes as a whole, or has no expansions."""
-    beside = _QUOTED.sub(lambda one: one["double"] or "", written)
-    return _is_in_double_quotes(written) or not {"$", "`"} & set(beside)
-
-
-def _inside(text: str | None) -> str:
-    if text is None or _STARTS_ANEW in text:
-        return text or ""
-    return re.sub(r"\\([\s\S])", lambda one: '"' if one[1] == '"' else one[0], text)
-
-
-def has_words(value: str) -> bool:
-    """Whether a word may be a text of commands itself, as that behind `bash -c`."""
-    return _SEPARATES.search(value) is not None
-
-
-def words_of_command(line: str) -> Iterator[str]:
-    """The words of a command line, and those of the texts for a shell among them."""
-    try:
-        words = shlex.split(line)
-    except ValueError:
-        words = line.split()
-    return _with_inner(words)
-
-
-def words_of_shell(text: str) -> Iterator[str]:
-    """The words of a text for a shell, and those of the texts among them."""
-    return _with_inner(word.value for word in shell_words(text))
-
-
-def _with_inner(words: Iterable[str]) -> Iterator[str]:
-    for word in words:
-        yield word
-        if has_words(word):
-            yield from words_of_shell(word)
-
-
-def runs_next(interpreter: str, word: str) -> str:
-    """The interpreter whose file is still to come behind a word, as behind `python -u`; "": none.
+def code_of(words: tuple[str, ...], find: Callable[[str], str | None]) -> tuple[int, str, str] | None:
+    """The file that a command runs: its program, if that has a slash, or what an interpreter or `source` reads.
 
     Args:
-        interpreter: The same, before the word.
-        word: It.
+        words: Of the command.
+        find: Gives the path of a file by its name; None: it is no such file.
+
+    Returns:
+        Which word it is, its path, and the name of the interpreter; None: there is none.
     """
-    name = os.path.basename(word)
-    if name in _READS_HERE:
-        return "sh"
-    if INTERPRETER.fullmatch(name):
-        return name
-    return interpreter if word.startswith("-") and not _TAKES_NO_FILE.fullmatch(word) else ""
+    begin = num_before_command(words)
+    names = [os.path.basename(word) for word in words]
+    at = next((at for at in range(begin, len(words)) if INTERPRETER.fullmatch(names[at])), len(words))
+    if begin < at and os.sep in words[begin] and (path := find(words[begin])):
+        return begin, path, ""
+    if words[begin : begin + 1] in (("source",), (".",)):
+        path = find(words[begin + 1]) if len(words) > begin + 1 else None
+        return (begin + 1, path, "sh") if path else None
+    for place in range(at + 1, len(words)):
+        word, is_behind_an_option = words[place], words[place - 1].startswith("-")
+        if word.startswith("-"):
+            if re.fullmatch(r"-\w*[cs]" if SHELL.fullmatch(names[at]) else r"-|-m|-e|-\w*c", word):
+                return None  # a module, or a text, as that which comes by a pipe
+        elif path := find(word):
+            return place, path, names[at]
+        elif not is_behind_an_option or os.sep in word or is_source(word):
+            return None  # else it may belong to the option
+    return None
+
+
+def commands_of(line: str) -> Iterator[tuple[str, ...]]:
+    """The words of a command line, and of the commands in the texts for a shell among them."""
+    try:
+        words = tuple(shlex.split(line))
+    except ValueError:
+        words = tuple(line.split())
+    yield words
+    for word in filter(_SEPARATES.search, words):
+        yield from commands_in(word)
+
+
+def commands_in(text: str) -> Iterator[tuple[str, ...]]:
+    """The words of the commands in a text for a shell, and in the texts among them."""
+    for words in shell_commands(text):
+        yield values_of(words)
+        for inner in (word[0][1:-1] for word in words if _QUOTED.fullmatch(word[0])):
+            if _SEPARATES.search(inner):
+                yield from commands_in(inner)
 
 
 @dataclass(frozen=True)
@@ -156,11 +129,8 @@ class CommandFile:
     @property
     def is_code(self) -> bool:
         """Whether it is code or its settings rather than data, or a program of the system."""
-        file = Path(self.place)
-        if is_source(self.place):
-            return True
-        is_program = not file.suffix and os.access(file, os.X_OK)
-        return (bool(self.interpreter) or is_program) and not _is_of_the_system(file)
+        is_program = not Path(self.place).suffix and os.access(self.place, os.X_OK)
+        return is_source(self.place) or ((bool(self.interpreter) or is_program) and _is_within(self.place, "."))
 
     @property
     def language(self) -> str:
@@ -183,45 +153,59 @@ def is_source(place: str) -> bool:
     return Path(place).suffix.lower() in _SOURCES
 
 
-def _is_of_the_system(file: Path) -> bool:
-    found = shutil.which(file.name)
-    if found is not None and os.path.realpath(found) == os.path.realpath(file):
-        return True
-    return not file.is_relative_to(Path.cwd()) and any(file.is_relative_to(folder) for folder in _OF_THE_SYSTEM)
+def _is_within(place: str, *folders: str) -> bool:
+    """Whether a file lies in one of these folders, and not in an environment of Python there."""
+    file = Path(os.path.abspath(place))  # of a link where it lies
+    is_installed = any((file.parent.parent / name).exists() for name in ("pyvenv.cfg", "conda-meta"))
+    return not is_installed and any(file.is_relative_to(os.path.abspath(folder)) for folder in folders)
 
 
-def files_named(words: Iterable[str], folders: Sequence[str] = ()) -> Iterator[CommandFile]:
-    """The files that words of commands name, where they lie; what is not there is none.
+def files_of_line(line: str) -> Iterator[CommandFile]:
+    """The files that a command line names, where they lie, and the code that texts for a shell in it run."""
+    words, *others = commands_of(line)
+    code = code_of(words, partial(_found, [""], ()))
+    for at, word in enumerate(words):
+        for name in filter(None, (word, word.partition("=")[2])):
+            for path in filter(os.path.isfile, (name, os.path.join(name, "__main__.py"))):
+                yield CommandFile(os.path.realpath(path), code[2] if code and code[0] == at else "")
+    yield from _modules(words)
+    yield from code_in(others)
+
+
+def code_in(commands: Iterable[tuple[str, ...]], *beside: str) -> Iterator[CommandFile]:
+    """The files that commands of a shell run, as far as they lie in this folder or beside the script.
 
     Args:
-        words: In order.
-        folders: Where names are looked up besides this folder: that of the script in which the words stand.
+        commands: Their words.
+        beside: The folder of the script in which they stand.
     """
-    places, before, interpreter = ["", *folders], "", ""
-    for word in words:
-        found = [path for path in _paths_of(word, places) if os.path.exists(path)]
-        for path in found:
-            for file in (path, os.path.join(path, "__main__.py")):
-                if os.path.isfile(file):
-                    yield CommandFile(os.path.realpath(file), interpreter)
-        if before in CHANGES_THE_FOLDER:
-            places += filter(os.path.isdir, found)
+    places = ["", *beside]
+    find = partial(_found, places, beside)
+    for words in commands:
+        if (found := code_of(words, find)) is not None:
+            yield CommandFile(*found[1:])
+        yield from _modules(words)
+        if words[:1] in (("cd",), ("pushd",)):
+            places += [os.path.join(place, *words[1:2]) for place in ("", *beside)]
+
+
+def _found(places: Iterable[str], beside: Iterable[str], name: str) -> str | None:
+    """Where a file lies that is looked up in some places, and counts in this folder and in others."""
+    behind = _BEHIND_AN_EXPANSION.fullmatch(name)
+    paths = (os.path.join(place, behind[1] if behind else name) for place in places)
+    return next(
+        (os.path.realpath(path) for path in paths if os.path.isfile(path) and _is_within(path, ".", *beside)), None
+    )
+
+
+def _modules(words: Iterable[str]) -> Iterator[CommandFile]:
+    for before, word in pairwise(words):
         if before == "-m" and (origin := origin_of(word)):
             yield CommandFile(os.path.realpath(origin))
-        before, interpreter = word, runs_next(interpreter, word)
 
 
-def _paths_of(word: str, places: Sequence[str]) -> Iterator[str]:
-    """The paths that a word may stand for: it, and what is behind its equals sign."""
-    for name in filter(None, (word, word.partition("=")[2])):
-        yield from (os.path.join(place, os.path.expanduser(name)) for place in places)
-        if behind := _BEHIND_AN_EXPANSION.fullmatch(name):
-            yield from (os.path.join(place, behind[1]) for place in places[1:])
-
-
-def python_path_of(words: Iterable[str]) -> Iterator[str]:
+def python_path_of(line: str) -> Iterator[str]:
     """The folders in which words such as `PYTHONPATH=src:lib` have Python look for modules."""
-    for word in words:
-        name, _, folders = word.partition("=")
-        if name == PYTHON_PATH:
-            yield from filter(None, folders.split(os.pathsep))
+    for word in (word for words in commands_of(line) for word in words):
+        if word.startswith(PYTHON_PATH):
+            yield from filter(None, word.removeprefix(PYTHON_PATH).split(os.pathsep))

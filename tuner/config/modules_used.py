@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tuner.config.command_words import CommandFile, files_named, words_of_command
+from tuner.config.command_words import CommandFile, files_of_line
 from tuner.config.sources import origin_of
 
 _COMMANDS = ("command", "resume_flag")
@@ -54,7 +54,7 @@ def files_of_command(node: Mapping[str, Any]) -> Iterator[CommandFile]:
     """The files that a command line names: scripts, modules and data."""
     for key in _COMMANDS:
         if isinstance(text := node.get(key), str):
-            yield from files_named(words_of_command(text))
+            yield from files_of_line(text)
 
 
 def remembered() -> frozenset[str]:

@@ -21,10 +21,9 @@ from tuner.config.command_words import (
     PYTHON,
     SHELL,
     CommandFile,
-    files_named,
+    code_in,
+    commands_in,
     python_path_of,
-    words_of_command,
-    words_of_shell,
 )
 from tuner.config.modules_used import files_of_command
 from tuner.config.sources import find_inside
@@ -86,8 +85,7 @@ _BLOCKS: Final = ("body", "orelse", "finalbody", "handlers", "cases")
 
 def _folders_named(command: object) -> tuple[Path, ...]:
     """The folders in which a command has Python look for modules."""
-    words = words_of_command(command) if isinstance(command, str) else ()
-    return tuple(Path(folder).resolve() for folder in python_path_of(words))
+    return tuple(Path(folder).resolve() for folder in python_path_of(command if isinstance(command, str) else ""))
 
 
 def _short(file: Path, root: Path) -> str:
@@ -129,7 +127,7 @@ class _Sources:
         places = () if package else (file.parent, *self.folders)
         for name in found.modules:
             self.add_module(name, places)
-        for named in files_named(found.words, [str(file.parent)]):
+        for named in code_in(found.commands, str(file.parent)):
             self.add_of_command(named)
 
     def add_module(self, name: str, places: tuple[Path, ...] = ()) -> None:
@@ -153,12 +151,12 @@ class _Source:
     Attributes:
         digest: Of its content.
         modules: Dotted paths that it imports, or names as text.
-        words: Of a shell script.
+        commands: Of a shell script: their words.
     """
 
     digest: str
     modules: tuple[str, ...] = ()
-    words: tuple[str, ...] = ()
+    commands: tuple[tuple[str, ...], ...] = ()
 
 
 @lru_cache(maxsize=10_000)
@@ -175,7 +173,7 @@ def _read(file: Path, package: str, is_script: bool, language: str, changed: tup
     del changed
     content = file.read_bytes()
     if SHELL.fullmatch(language):
-        return _Source(_digest(content), words=tuple(words_of_shell(content.decode(errors="replace"))))
+        return _Source(_digest(content), commands=tuple(commands_in(content.decode(errors="replace"))))
     if language != "py" and not PYTHON.fullmatch(language):
         return _Source(_digest(content))
     try:

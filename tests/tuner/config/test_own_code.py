@@ -108,9 +108,7 @@ def test_programs_are_read_in_their_language(tmp_path: Path, monkeypatch: pytest
     assert of_command("./runit data") == ["runit", "train.py"]
     (tmp_path / "inside").mkdir()
     monkeypatch.chdir(tmp_path / "inside")
-    assert of_command("../learn") == [str(tmp_path / "learn"), str(tmp_path / "nets.py")]
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert of_command("../learn") == [], "found by its name alone: a program of this machine"
+    assert of_command("../learn") == [], "a program of this machine"
     assert of_command(f"/bin/sh -c '{sys.executable} --version'") == []
 
 
@@ -149,6 +147,29 @@ def test_a_module_beside_a_script_comes_before_one_of_python() -> None:
 def test_source_that_python_cannot_parse_is_compared_as_it_is() -> None:
     write(train_py="x = " + "- " * 200_000 + "1\n")
     assert of_command("python train.py") == ["train.py"]
+
+
+def test_data_and_settings_of_a_shell_and_what_lies_elsewhere_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    write(home__more_sh="", project__scripts__train_py="", project__scores_csv="", project__settings_json="{}")
+    write(project__scripts__results_json="{}", project__venv__pyvenv_cfg="", project__venv__bin__activate="")
+    Path("home/.bashrc").write_text(". ~/more.sh\n")
+    write(project__scripts__setup_sh="", project__there_py="")
+    Path("project/scripts/run.sh").write_text(
+        "source ~/.bashrc; . /etc/profile; . venv/bin/activate; . $HERE/setup.sh; bash ~/more.sh; cat there.py\n"
+        'python "$HERE/train.py" --out $HERE/results.json --root . scores.csv --kind node scores.csv < settings.json\n'
+    )
+    monkeypatch.chdir(tmp_path / "project")
+    Path("link.py").symlink_to("../home/more.sh")
+    assert of_command("bash -c './link.py'") == [str(tmp_path / "home" / "more.sh")], "a link that lies here"
+    assert of_command("bash scripts/run.sh") == ["scripts/run.sh", "scripts/setup.sh", "scripts/train.py"]
+    text = 'python "$TUNER_HERE/there.py" --config settings.json --root . scores.csv'
+    assert of_command(f"bash -c '{text}'") == ["there.py"]
+    assert of_command("python there.py --config settings.json -r . scores.csv --kind node scores.csv") == [
+        *("settings.json", "there.py"),
+    ]
 
 
 def test_folders_of_modules_may_be_named_in_the_text_of_a_shell() -> None:

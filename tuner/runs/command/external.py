@@ -285,6 +285,6 @@ def _silent(limit: str) -> ScriptError:
 
 
 def _environment(here: Path) -> dict[str, str]:
-    """This process's, where modules beside the command are found as if it ran there."""
+    """This process's, where modules beside the command are found as if it ran there, and the name of that folder."""
     paths = [str(here), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1", "TUNER_HERE": str(here)}

@@ -70,8 +70,7 @@ class ScriptLine:
         """The arguments for another working directory.
 
         Each placeholder is replaced; a value with spaces stays one argument. Words that name a file or folder which is
-        here get its whole path; words with placeholders do not. So do names of files in the text of
-        `bash -c`.
+        here get its whole path; words with placeholders do not. Code in the text of `bash -c` does.
         """
         texts = {name: _text(value) for name, value in values.items()}
         filled = [word.format_map(texts) for word in self.words]

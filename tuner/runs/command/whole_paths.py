@@ -2,80 +2,67 @@
 
 import os
 import re
-import sys
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
-from tuner.config.command_words import (
-    CHANGES_THE_FOLDER,
-    PYTHON_PATH,
-    can_change,
-    has_words,
-    is_source,
-    quoted_like,
-    runs_next,
-    shell_words,
-    unquoted,
-)
+from tuner.config.command_words import PYTHON_PATH, code_of, num_before_command, shell_commands, values_of
 
-_ASSIGNED = re.compile(r"((?:[\w.-]+=)?)(.*)", re.DOTALL)
+_CHANGES_FIRST = re.compile(r"""\s*(?:cd|pushd)[ \t]+([^\s'"\\;|&()<>`$]+|'[^']*'|"[^"$`\\]*")(?=[\s;|&)]|$)""")
+_LEFT_ALONE = re.compile(r"<<|(?<![\w./-])(?:cd|pushd)(?![\w./-])")
+"""Words behind these are read in another folder, or are the text of a here-document."""
+_FOLDERS = re.compile(rf"""{PYTHON_PATH}(['"]?)([^'"`\\]*)\1""")
+_FOLDER = re.compile(r"(?<![^:])[^:${}]+(?![^:])")
 
 
 def whole_path(word: str, here: Path) -> str:
     """A word of a command line; a file or folder that is here gets its whole path."""
-    name, _, folders = word.partition("=")
-    if name == PYTHON_PATH:
-        return f"{name}={os.pathsep.join(_found(folder, here) for folder in folders.split(os.pathsep))}"
-    return word if word.startswith("-") else _found(word, here)
+    if word.startswith(PYTHON_PATH):
+        folders = word.removeprefix(PYTHON_PATH).split(os.pathsep)
+        return PYTHON_PATH + os.pathsep.join(_whole(folder, here) for folder in folders)
+    return word if word.startswith("-") else _whole(word, here)
 
 
-def _found(name: str, here: Path) -> str:
+def _whole(name: str, here: Path) -> str:
     return str((here / name).absolute()) if name and os.path.exists(here / name) else name
 
 
 def with_whole_paths(text: str, here: Path) -> str:
-    """The text of a shell, a template for values, in which code, settings and programs that are here have whole paths.
+    """The text of a shell, a template for values, in which the code that its commands run has its whole path.
 
-    Where the text changes the folder, the folder gets its whole path, and what is behind it stays as it is, in
-    parentheses up to their end.
+    So have folders in PYTHONPATH, and the folder that the very first command changes to. Anything else stays as it is.
     """
-    written, end, interpreter, moves = "", 0, "", False
-    depth, moved = 0, sys.maxsize  # of parentheses, and the depth at which the folder was changed
-    for word in shell_words(text):
-        between = text[end : word.start]
-        for sign in between:
-            depth += (sign == "(") - (sign == ")")
-            moved = moved if depth >= moved else sys.maxsize
-        takes_any = moves or bool(interpreter)
-        written += between + (_replaced(word.written, here, takes_any) if moved == sys.maxsize else word.written)
-        end = word.start + len(word.written)
-        moved = min(moved, depth) if moves else moved
-        moves = word.begins_a_command and word.value in CHANGES_THE_FOLDER
-        interpreter = runs_next(interpreter, word.value)
+    if first := _CHANGES_FIRST.match(text):
+        name = first[1].strip("'\"")
+        leads_down = os.path.isdir(here / name) and not {".."}.issuperset(Path(name).parts)
+        return f"{text[: first.start(1)]}{_quoted(name, here)}{text[first.end(1) :]}" if leads_down else text
+    leaves = _LEFT_ALONE.search(text)
+    written, end = "", 0
+    for word, new in _changes(text, here):
+        if leaves is None or word.start() < leaves.start():
+            written += text[end : word.start()] + new
+            end = word.end()
     return written + text[end:]
 
 
-def _replaced(word: str, here: Path, takes_any: bool) -> str:
-    """A word with its quotes.
-
-    Args:
-        word: It.
-        here: Where names count from.
-        takes_any: Whether it is known to be a file or folder that is read.
-    """
-    assigned = _ASSIGNED.fullmatch(word)
-    assert assigned is not None
-    head, body = assigned.groups()
-    value, is_path = unquoted(body), head == f"{PYTHON_PATH}="
-    if is_path and not can_change(body):
-        return head + os.pathsep.join(_replaced(part, here, takes_any=True) for part in body.split(os.pathsep))
-    whole = whole_path(head + value, here).removeprefix(head) if is_path else _found(value, here)
-    if whole != value and (takes_any or is_path or _is_code(value, here)):
-        return head + quoted_like(body, whole.replace("{", "{{").replace("}", "}}"))
-    new = with_whole_paths(value, here) if can_change(body) and has_words(value) else value
-    return word if new == value else head + quoted_like(body, new)
+def _changes(text: str, here: Path) -> Iterator[tuple[re.Match[str], str]]:
+    for words in shell_commands(text):
+        values = values_of(words)
+        for word in words[: num_before_command(values)]:
+            if named := _FOLDERS.fullmatch(word[0]):
+                quote, folders = named.groups()
+                whole = _FOLDER.sub(lambda name: _in_quotes(name[0], here, quote), folders)  # noqa: B023 - called here
+                yield word, f"{PYTHON_PATH}{quote}{whole}{quote}"
+        code = code_of(values, lambda name: None if os.path.isabs(name) or not os.path.isfile(here / name) else name)
+        if code is not None:
+            yield words[code[0]], _quoted(code[1], here)
 
 
-def _is_code(name: str, here: Path) -> bool:
-    """Whether it is code, settings or a program by its name: a file with another suffix may be written by the run."""
-    path = here / name
-    return path.is_file() and (is_source(name) or (os.sep in name and os.access(path, os.X_OK)))
+def _quoted(name: str, here: Path) -> str:
+    return shlex.quote(_whole(name, here)).replace("{", "{{").replace("}", "}}")
+
+
+def _in_quotes(name: str, here: Path, quote: str) -> str:
+    """A path in a text in quotes, which are ended before it if it needs quotes of its own."""
+    quoted = _quoted(name, here)
+    return name if _whole(name, here) == name else f"{quote}{quoted}{quote}" if quoted[:1] == "'" else quoted

@@ -58,6 +58,16 @@ def test_what_it_writes_is_reported_on_the_grid_and_it_runs_in_a_folder_of_its_o
     assert json.loads(rows[0]) == {"step": 10, "ret": 20, "seed": 3}
 
 
+def test_its_environment_names_the_folder_of_tuner_also_when_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    body = "print(os.environ['TUNER_HERE'], *sys.argv[4:], file=open('here.txt', 'a')); log(steps, 1)"
+    for _ in range(2):
+        run(tmp_path, body, resume_flag="--on")
+    assert (tmp_path / "run" / "script" / "here.txt").read_text() == f"{tmp_path}\n{tmp_path} --on\n"
+
+
 def test_output_is_read_by_a_pattern(tmp_path: Path) -> None:
     pattern = r"at (?P<step>\d+): (?P<value>\S+)"
     found = run(

@@ -126,103 +126,118 @@ def test_files_that_are_here_get_their_whole_path(tmp_path: Path) -> None:
 
 
 def test_scripts_in_the_text_of_a_shell_are_found_from_the_folder_of_a_run(tmp_path: Path) -> None:
-    (tmp_path / "own folder").mkdir()
-    here = tmp_path / "own folder"
-    (here / "train.py").write_text("")
-    (here / "src").mkdir()
-    (here / "src" / "other.py").write_text("")
-    text = 'python train.py --lr {lr} --log new.csv && python src/other.py --in=train.py x "$@"'
-    typed = line(f"bash -c '{text}' bash train.py")
-    (here / "new.csv").write_text("")
+    here = tmp_path / "own {folder}"
+    for name in ("train.py", "src/other.py"):
+        (here / name).parent.mkdir(exist_ok=True, parents=True)
+        (here / name).touch()
     quoted = {name: f"'{here / name}'" for name in ("train.py", "src/other.py")}
+    text = 'python train.py --lr {lr} --log new.csv && python src/other.py --in=train.py x "$@"'
     inside = f"python {quoted['train.py']} --lr 0.1 --log new.csv && python {quoted['src/other.py']} "
-    inside += f'--in={quoted["train.py"]} x "$@"'
-    assert typed.filled({"lr": 0.1}, here) == ["bash", "-c", inside, "bash", str(here / "train.py")]
-    assert line("bash -c 'python nothing.py {lr}'").filled({"lr": 0.1}, here)[2] == "python nothing.py 0.1"
-    quoted_twice = line("bash -c 'python \"./train.py\" --name {name}'").filled({"name": "train.py"}, here)
-    assert quoted_twice[2] == f'python "{here / "train.py"}" --name train.py', "values stay as they are"
+    found = line(f"bash -c '{text}' bash train.py").filled({"lr": 0.1}, here)
+    assert found == ["bash", "-c", f'{inside}--in=train.py x "$@"', "bash", str(here / "train.py")]
+    named = line("bash -c 'python \"./train.py\" --name {name}'").filled({"name": "train.py"}, here)
+    assert named[2] == f"python {quoted['train.py']} --name train.py", "values stay as they are"
 
 
 @pytest.fixture
 def workplace(tmp_path: Path) -> Path:
     """A folder with code, settings, programs and data."""
-    for name in ("train.py", "src/train.py", "cd/train.py", "configs/ppo.yaml", "venv/bin/activate", "a.r", "learn2"):
+    files = ("train.py", "src/train.py", "cd/train.py", "configs/ppo.yaml", "config.yaml", "venv/bin/activate", "a.r")
+    for name in (*files, "learn", "learn2", "run.bash", "run.zsh", "out/train.py", "scores.csv", "results.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
-        (tmp_path / name).touch()
-    for name in ("learn", "run.bash", "run.zsh"):
         (tmp_path / name).touch(mode=0o755)
-    (tmp_path / "out").mkdir()
-    (tmp_path / "scores.csv").touch()
     return tmp_path
 
 
+def in_a_shell(text: str, here: Path) -> str:
+    return line(shlex.join(["bash", "-c", text])).filled({"lr": 0.1, "a": "src"}, here)[2]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("python train.py --config configs/ppo.yaml", "python {here}/train.py --config {here}/configs/ppo.yaml"),
-        ("source venv/bin/activate && python train.py", "source {here}/venv/bin/activate && python {here}/train.py"),
         (". venv/bin/activate; ./learn;", ". {here}/venv/bin/activate; {here}/learn;"),
+        ("source venv/bin/activate && python train.py", "source {here}/venv/bin/activate && python {here}/train.py"),
         (
-            "bash run.bash && zsh run.zsh & Rscript a.r",
-            "bash {here}/run.bash && zsh {here}/run.zsh & Rscript {here}/a.r",
+            "bash run.bash && zsh -e run.zsh & Rscript a.r",
+            "bash {here}/run.bash && zsh -e {here}/run.zsh & Rscript {here}/a.r",
         ),
         ("python -u learn2 >scores.csv", "python -u {here}/learn2 >scores.csv"),
-        ("(python train.py) # train.py", "(python {here}/train.py) # train.py"),
+        ("python -W ignore 'train.py' \"train.py\"", 'python -W ignore {here}/train.py "train.py"'),
+        ("/usr/bin/time srun --gres=gpu:1 python train.py", "/usr/bin/time srun --gres=gpu:1 python {here}/train.py"),
+        (
+            "if true; then exec ./learn --kind node scores.csv; fi",
+            "if true; then exec {here}/learn --kind node scores.csv; fi",
+        ),
+        ("(python train.py) # python train.py", "(python {here}/train.py) # python train.py"),
         ("x=$(python train.py); learn", "x=$(python {here}/train.py); learn"),
-        ("python train.py --log scores.csv --to out", "python {here}/train.py --log scores.csv --to out"),
-        ("cat out/../scores.csv venv/bin/activate", "cat out/../scores.csv venv/bin/activate"),
+        ("python train.py --cd 3 2>&1 | tee ./learn2", "python {here}/train.py --cd 3 2>&1 | tee ./learn2"),
+        ("python cd/train.py &> ./learn", "python {here}/cd/train.py &> ./learn"),
+        ("python train.py && cd out && python train.py", "python {here}/train.py && cd out && python train.py"),
+        ("cd src && ./learn && cd out", "cd {here}/src && ./learn && cd out"),
+        (" pushd 'src'; python train.py", " pushd {here}/src; python train.py"),
+        ("PYTHONPATH=src:lib:$PYTHONPATH python {{a}}", "PYTHONPATH={here}/src:lib:$PYTHONPATH python {{a}}"),
+        ('export A=1 PYTHONPATH="src:$PYTHONPATH"; ./x', 'export A=1 PYTHONPATH="{here}/src:$PYTHONPATH"; ./x'),
     ],
 )
-def test_the_text_of_a_shell_names_code_and_settings_here(workplace: Path, text: str, expected: str) -> None:
-    assert line(f"bash -c '{text}'").filled({}, workplace)[2] == expected.replace("{here}", str(workplace))
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("python train.py --cd 3", "python {here}/train.py --cd 3"),
-        ("python cd/train.py", "python {here}/cd/train.py"),
-        ("python train.py && cd out && python train.py", "python {here}/train.py && cd {here}/out && python train.py"),
-        ("if true; then pushd src; python train.py", "if true; then pushd {here}/src; python train.py"),
-        ('cd "$X" && python train.py', 'cd "$X" && python train.py'),
-        ("(cd src && ./learn) && python train.py", "(cd {here}/src && ./learn) && python {here}/train.py"),
-        ("x=$(cd src; (cd ..); a train.py) a train.py", "x=$(cd {here}/src; (cd ..); a train.py) a {here}/train.py"),
-        ("cd src; (cd out; a train.py); a train.py", "cd {here}/src; (cd out; a train.py); a train.py"),
-    ],
-)
-def test_behind_a_change_of_the_folder_names_count_from_there(workplace: Path, text: str, expected: str) -> None:
-    assert line(f"bash -c '{text}'").filled({}, workplace)[2] == expected.replace("{here}", str(workplace))
-
-
-def test_folders_of_python_modules_get_their_whole_path(workplace: Path) -> None:
-    found = line("env PYTHONPATH=src:lib:out python train.py").filled({}, workplace)
-    assert found[1] == f"PYTHONPATH={workplace}/src:lib:{workplace}/out"
-    inside = line("""bash -c 'PYTHONPATH=src:$PYTHONPATH:"out" PYTHONPATH="src:$PYTHONPATH" python {a}'""")
-    assert inside.filled({"a": "src"}, workplace)[2] == (
-        f'PYTHONPATH={workplace}/src:$PYTHONPATH:"{workplace}/out" PYTHONPATH="{workplace}/src:$PYTHONPATH" python src'
-    )
+def test_in_the_text_of_a_shell_what_its_commands_run_gets_its_whole_path(
+    workplace: Path, text: str, expected: str
+) -> None:
+    assert in_a_shell(text, workplace) == expected.format(here=workplace)
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "timeout 9 bash -c 'cat train.py'",
-        'timeout 9 bash -ec "cat train.py $NOTHING"',
-        "eval 'eval \"cat train.py\"'",
-        'cat "src dir/train.py" "train.py"',
-        'echo "$(bash -ec "cat train.py")" "$(cat \'train.py\' $(cat "dir/train.py" >&2))"',
-        """bash -c 'eval '"'"'cat "src dir/train.py"; cat dir/train.py'"'"''""",
-        """A='train.py'; cat 'src dir'/train.py "$A" || cat train.py""",
+        "sed s/LR/{lr}/ configs/ppo.yaml > config.yaml && learn --config config.yaml",
+        "learn > results.json || tee results.json; test -f results.json; cp ./learn learn2",
+        "python - <<EOF\nopen('configs/ppo.yaml'); don't ('x')\nEOF\npython train.py",
+        "python -c \"exec(open('train.py').read())\" train.py",
+        "Rscript -e \"source('train.py')\" scores.csv",
+        'timeout 9 bash -c "python train.py"; echo "now $(python \'train.py\')"',
+        "python -u /nowhere/train.py scores.csv",
+        "cat train.py | python - scores.csv; cat run.bash | bash -s scores.csv",
+        "if cd src; then python train.py; fi",
+        "! cd src; python train.py",
+        "X=1 cd src; python train.py",
+        "case x in x) cd src;; esac; python train.py",
+        "(cd src # a) first\n) && python train.py",
+        "mkdir -p out && cd out && python train.py",
+        "cd .. && python train.py",
+        "cd . ; python train.py",
+        'cd "$X" && python train.py',
+        "cp -r . out; tar -C . out",
+        "PYTHONPATH=src$X learn; PYTHONPATH=src${{PYTHONPATH:+:$PYTHONPATH}} learn; learn PYTHONPATH=src",
     ],
 )
-def test_texts_within_texts_stay_whole(workplace: Path, tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
-    """Executed by a shell: in a folder whose name needs quotes, these were ended by the quotes of the name."""
-    here = workplace / "o'brien {dir}"
-    for name in ("dir/train.py", "src dir/train.py", "train.py"):
+def test_anything_else_in_the_text_of_a_shell_stays_as_it_is(workplace: Path, text: str) -> None:
+    assert in_a_shell(text, workplace) == text.format(lr=0.1)
+
+
+def test_folders_of_python_modules_get_their_whole_path(workplace: Path) -> None:
+    found = line("env PYTHONPATH=src:lib:out python train.py").filled({}, workplace)
+    assert found[1] == f"PYTHONPATH={workplace}/src:lib:{workplace}/out"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cat 'train.py' 2>/dev/null || bash train.py",
+        "sh \"train.py\"; echo 'train.py'; X=1 ./train.py",
+        "cd 'src dir' && cat train.py",
+        'PYTHONPATH="src dir:$HOME" bash -c \'cat "${{PYTHONPATH%%:*}}/train.py"\'',
+        "PYTHONPATH='src dir:x' bash -c 'cat \"${{PYTHONPATH%%:*}}/train.py\"'",
+    ],
+)
+def test_paths_in_the_text_of_a_shell_have_the_quotes_that_they_need(
+    workplace: Path, tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    """Executed by a shell, in a folder whose name needs quotes."""
+    here = workplace / "o'brien {dir} $x"
+    for name in ("src dir/train.py", "train.py"):
         (here / name).parent.mkdir(exist_ok=True, parents=True)
-        (here / name).write_text(f"read {name}\n")
-    command = line(shlex.join(["bash", "-c", text])).filled({}, here)
+        (here / name).write_text(f"#!/bin/sh\necho read {name}\n")
+        (here / name).chmod(0o755)
+    command = ["bash", "-c", in_a_shell(text, here)]
     done = subprocess.run(command, cwd=tmp_path_factory.mktemp("other"), capture_output=True, text=True, check=False)
-    plain = subprocess.run(["bash", "-c", text], cwd=here, capture_output=True, text=True, check=False)
-    assert "read " in plain.stdout
-    assert done.stdout == plain.stdout, done.stderr
+    assert "read " in done.stdout, done.stderr
