@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
+from note_rl.support.near_names import nearest
 from tuner.checking.other_libraries import scheduled_here
 from tuner.checking.schema import Part, Schema
 from tuner.config.annotations import conform, shortened, written
@@ -12,7 +13,7 @@ from tuner.config.network_section import CRITIC, Networks
 from tuner.config.paths import get_path, has_path, targets_in
 from tuner.config.signatures import Signature, signature_of
 from tuner.errors import UserError
-from tuner.support.names import did_you_mean, nearest
+from tuner.support.names import did_you_mean
 from tuner.trial.messages import JsonDict
 
 Choices = Callable[[str], Sequence[str]]
@@ -210,8 +211,10 @@ def _check_arguments(
             offered = [f"{before}{name}" for name in names if name not in filled_in]
             owner = f"{what} takes no {key}" if what != path else f"{path} has no {key}"
             hint = did_you_mean(f"{before}{key}", offered)
-            if what != path and not nearest(f"{before}{key}", offered):
-                hint += f"; to do without, type ~{before}{key}"  # an agent's file may set it for another choice
+            is_in_a_list = any(map(str.isdecimal, path.split(".")))
+            if what != path and not is_in_a_list and not nearest(f"{before}{key}", offered):
+                # an agent's file may set it for another choice
+                hint += f"; to do without, type ~{before}{key}, or leave it out if you have typed it"
             raise UserError(f"unknown key {before}{key}: {owner}{hint}")
         _refuse_scheduled(f"{before}{key}", value)
         meant = conform(f"{before}{key}", value, names[key].annotation, finite=_is_ours(what, path))

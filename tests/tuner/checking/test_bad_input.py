@@ -28,7 +28,7 @@ TRAIN = {
     "what only a study has": (["+study.num_trials=3"], "train runs no study; tuner tune does"),
     "another optimizer": (
         ["agent=a2c", "optimizer=sgd"],
-        "optimizer.weight_decay; to do without, type ~optimizer.epsilon",
+        "optimizer.weight_decay; to do without, type ~optimizer.epsilon, or leave it out if you have typed it",
     ),
     "added key": (["+agent.gama=1"], "note_rl.agents.pytorch.DQN takes no gama; did you mean agent.gamma?"),
     "added key of a section": (["+training.steps=1"], "unknown key training.steps: training has no steps"),

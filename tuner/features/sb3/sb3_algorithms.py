@@ -57,10 +57,13 @@ _INSTEAD: Final[Mapping[str, str]] = {
     "tensorboard_log": "type tracker=tensorboard",
     "stats_window_size": "leave it out, a run counts its episodes itself",
     "optimize_memory_usage": "leave it out, it changes nothing of what is learned",
+}
+"""In place of an argument that people often give."""
+_INSTEAD_OF_A_POOL: Final[Mapping[str, str]] = {
     "replay_buffer_class": "for HerReplayBuffer, type agent.hindsight=future",
     "replay_buffer_kwargs": "for HerReplayBuffer, type agent.hindsight=future and agent.num_hindsight_goals=4",
 }
-"""What to type in place of an argument that people often give."""
+"""The same for classes that take replayed goals."""
 
 
 @dataclass(frozen=True)
@@ -98,13 +101,14 @@ class Algorithm:
         Raises:
             UserError: It does not take one of them; names the nearest settings, the kind, or the range.
         """
+        instead = {**_INSTEAD, **(_INSTEAD_OF_A_POOL if self.takes_hindsight else {})}
         for name in settings:
             if name in self.unused:
                 raise UserError(
                     f"agent.{name} has no effect: {self.name} of {self.package} does not use it; leave it out"
                 )
-            if name not in self.parameters and name in _INSTEAD:
-                raise UserError(f"agent.{name} cannot be set: {_INSTEAD[name]}")
+            if name not in self.parameters and name in instead:
+                raise UserError(f"agent.{name} cannot be set: {instead[name]}")
             if name not in self.parameters:
                 near = did_you_mean(name, self.parameters)
                 raise UserError(f"agent.{name}: {self.name} of {self.package} has no such setting{near}")

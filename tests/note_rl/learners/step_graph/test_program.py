@@ -196,7 +196,7 @@ def test_what_was_refused_in_one_process_is_not_tried_in_the_next(programs, monk
     assert "other numbers" in str(again.step_way())
 
 
-def test_what_failed_for_another_reason_in_one_process_is_tried_in_the_next(programs, monkeypatch):
+def test_what_failed_for_another_reason_is_not_kept_as_refused(programs, monkeypatch):
     """A full disk, or a compiler that is missing."""
     first = learner_of(built_in("DQN", tau=0.3), True)
     with monkeypatch.context() as patched:

@@ -186,6 +186,12 @@ def test_points_of_several_environments_are_at_the_first_step_behind_them(
     [
         ("PPO", {"clip_rnage": 0.1}, r"agent.clip_rnage: PPO of stable_baselines3 has no such setting.*clip_range"),
         ("PPO", {"verbose": 1}, "agent.verbose cannot be set: leave it out, a run prints its own progress"),
+        (
+            "PPO",
+            {"replay_buffer_class": "x"},
+            r"agent.replay_buffer_class: PPO of stable_baselines3 has no such setting",
+        ),
+        ("SAC", {"replay_buffer_class": "x"}, "replay_buffer_class cannot be set: .*, type agent.hindsight=future"),
         ("PPO", {"tensorboard_log": "logs"}, "agent.tensorboard_log cannot be set: type tracker=tensorboard"),
         ("PPO", {"n_steps": 1024}, r"agent.n_steps=1024 .* nothing is learned before the first 1024 steps"),
         ("PPO", {"n_epochs": "many"}, r"agent.n_epochs=many must be a whole number"),
