@@ -42,10 +42,6 @@ PAIRS: dict[str, tuple[str, ...]] = {
     "dqn-acrobot": ("agent=dqn", "env=acrobot", "training.total_steps=30000"),
     "ppo-acrobot": ("agent=ppo", "env=acrobot", "training.total_steps=30000"),
     "dqn-mountaincar": ("agent=dqn", "env=mountaincar", "training.total_steps=60000"),
-    "ppo-pendulum": ("agent=ppo_continuous", "env=pendulum", "training.total_steps=50000"),
-    "ppo-mountaincar_continuous": (
-        *("agent=ppo_continuous", "env=mountaincar_continuous", "training.total_steps=50000"),
-    ),
 }
 """By name, the overrides behind `tuner tune`; the rest is as `study=quick` has it."""
 
