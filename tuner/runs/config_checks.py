@@ -42,6 +42,7 @@ from tuner.support.names import did_you_mean
 from tuner.trial.messages import JsonDict
 
 _UNSET = re.compile(r"Environment variable '([^']+)' not found")
+_NOT_FOUND = re.compile(r"Interpolation key '([^']+)' not found")
 _DECLARED = frozenset(Declared.__annotations__)
 _LEARNS_BY = frozenset({"__call__", "update"})  # the one or the other
 _FRAMEWORK_FREE = ("note_rl.settings.", "note_rl.policy.", "note_rl.noise.", "note_rl.schedules.")
@@ -241,7 +242,7 @@ def resolve(config: DictConfig, parts: Collection[str] = ()) -> JsonDict:
                 f"{error.full_key} is taken from the environment variable {missing[1]}, which is not set: "
                 f"export {missing[1]}=..."
             ) from error
-        raise UserError(f"{error.full_key} refers to something that is not there: {_first_line(error)}") from error
+        raise UserError(f"{error.full_key} refers to something that is not there: {_not_there(error)}") from error
     except OmegaConfBaseException as error:
         raise UserError(f"{error.full_key}: {_first_line(error)}") from error
 
@@ -256,6 +257,15 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0]
+
+
+def _not_there(error: OmegaConfBaseException) -> str:
+    """What a reference wants, and what to type instead."""
+    key, wanted = str(error.full_key), _NOT_FOUND.search(str(error))
+    if not wanted:
+        return _first_line(error)
+    section = ".".join(key.split(".")[:2])
+    return f"{wanted[1]}; type " + (f"{key}=VALUE" if section == key else f"~{section} to leave {section} out")
 
 
 def check_framework(backend: BackendConfig) -> None:

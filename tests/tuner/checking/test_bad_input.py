@@ -131,7 +131,10 @@ TRAIN = {
         "note_rl.policy has no 'EpsGredyQPolicy'; did you mean EpsGreedyQPolicy",
     ),
     "a module that does not exist": (["agent._target_=my_agents.DQN"], "no module named 'my_agents' can be imported"),
-    "a reference to nothing": (["schedule=linear_decay"], "schedule.clip.start refers to something that is not there"),
+    "a reference to nothing": (
+        ["schedule=linear_decay"],
+        "schedule.clip.start refers to something that is not there: agent.clip; type ~schedule.clip to leave",
+    ),
     "layers of no file": (
         ["network=cfg"],
         "network.layers: network=cfg reads its layers from a file: add network.file=",
