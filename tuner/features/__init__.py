@@ -5,6 +5,7 @@ What a feature adds to a room stands in its module of the room's name, as `PART`
 them may be missing.
 """
 
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final, TypeVar, cast
@@ -37,9 +38,13 @@ def parts(kind: type[_Part]) -> tuple[_Part, ...]:
     Args:
         kind: The class of their `PART`; the room is that in which it is defined.
     """
-    room = kind.__module__.split(".")[1]
+    return cast("tuple[_Part, ...]", _parts_of(kind.__module__.split(".")[1]))
+
+
+@cache  # each trial asks several times, and looking for modules takes 2 ms
+def _parts_of(room: str) -> tuple[Any, ...]:
     names = (f"{__name__}.{feature}.{room}" for feature in FEATURES)
-    return tuple(cast(_Part, import_module(name).PART) for name in names if find_spec(name) is not None)
+    return tuple(import_module(name).PART for name in names if find_spec(name) is not None)
 
 
 def nothing(*given: object) -> Any:

@@ -164,9 +164,9 @@ def test_a_budget_may_be_added(tuner: CommandLine) -> None:
 
 
 def test_time_is_shared_out(tuner: CommandLine) -> None:
-    answer = tuner(
-        *("tune", "agent=dqn", "study.budgets=[20k,10k]", "study.budget=30min", "study.max_env_steps=4e6", "plan=true")
-    )
+    words = (word for word in SMALL if not word.startswith("training.total_steps="))
+    limits = ("study.budget=30min", "study.max_env_steps=4e6")
+    answer = tuner("tune", "agent=dqn", "executor=inline", *words, "study.budgets=[400,200]", *limits, "plan=true")
     assert answer.status == 0, answer
     assert answer.output.count("15 min") == 2, answer.output
     assert answer.output.count("2,000,000 environment steps") == 2, answer.output
