@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 from note_rl.agents.actor_critic import ActorCriticSettings
-from note_rl.environments import EnvLike, as_factory, flat_observations
+from note_rl.environments import EnvLike, as_factory, flat_observations, num_discrete_actions
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.learners.numpy_policy import DenseLayer, NumpyPolicy, agree
 from note_rl.settings import GSDE
@@ -110,8 +110,13 @@ def simulator_in(env: EnvLike, make: MakeSimulator | None, agent: str) -> Simula
         env: Of any kind that an agent takes.
         make: Given by the user; None: that of the environment.
         agent: Name of the agent, for messages.
+
+    Raises:
+        EnvironmentMismatchError: It has other actions than a search takes, or no simulator.
     """
-    return simulator_of(flat_observations(as_factory(env)()), make, agent)
+    single = flat_observations(as_factory(env)())
+    num_discrete_actions(single, agent)
+    return simulator_of(single, make, agent)
 
 
 class Guidance:

@@ -13,9 +13,9 @@ from tests.note_rl.small_environments import Counting
 from tuner.config.signatures import class_constants
 
 BOTH = pytest.mark.parametrize("framework", frameworks())
-DISCRETE = ("DQN", "DoubleDQN", "DuelingDQN", "SACDiscrete")
+DISCRETE = ("DQN", "DoubleDQN", "DuelingDQN", "SACDiscrete", "R2D2", "ACER", "AlphaZero")
 NUMBERS = ("DDPG", "TD3", "SAC", "CrossQ", "TQC")
-EITHER = ("PPO", "GAIL")
+EITHER = ("PPO", "A2C", "GAIL")
 
 
 def environment(kind):
@@ -29,7 +29,9 @@ def environment(kind):
     return env
 
 
-@pytest.mark.slow_in_keras("DuelingDQN", "SACDiscrete", "DDPG", "TD3", "CrossQ", "TQC", "GAIL", "TRPO")  # as the others
+@pytest.mark.slow_in_keras(  # as the others
+    *("DuelingDQN", "SACDiscrete", "R2D2", "ACER", "DDPG", "TD3", "CrossQ", "TQC", "A2C", "GAIL", "TRPO")
+)
 @BOTH
 @pytest.mark.parametrize("name", [*DISCRETE, *NUMBERS, *EITHER, "TRPO"])
 def test_built_in_agents_can_be_made_for_the_actions_that_they_declare_and_for_no_others(framework, name):
@@ -52,7 +54,8 @@ def test_what_stands_in_the_source_is_what_python_sees(framework):
     for name in (*DISCRETE, *NUMBERS, *EITHER, "MADDPG"):
         kind, read = getattr(framework.agents, name), class_constants(f"{package}.{name}")
         for attribute in Declared.__annotations__:
-            assert read.get(attribute, getattr(Declared, attribute)) == getattr(kind, attribute), attribute
+            told = getattr(kind, attribute) if attribute != "set_defaults" else {}  # a call, whose value is not read
+            assert read.get(attribute, getattr(Declared, attribute)) == told, attribute
 
 
 @BOTH
@@ -61,7 +64,7 @@ def test_frameworks_are_declared(framework):
 
 
 @BOTH
-@pytest.mark.parametrize("name", EITHER)
+@pytest.mark.parametrize("name", ["PPO", "GAIL"])  # A2C begins with rollouts
 def test_on_policy_agents_refuse_replay_before_the_first_step(framework, name):
     agent = getattr(framework.agents, name)(hidden_size=4, env=Counting)
     agent.set(policy=SoftmaxPolicy())
