@@ -68,7 +68,7 @@ class R2D2(R2D2Settings, RL):
         q = at_action(self.q_net.head(online[:, : self.q_net.memory.units]), a)
         value = tf.reshape(self.unscaled(self.next_value(next_s, online, target, mask)), r.shape)
         aim = self.scaled(self.returns(r, discount, ended, value))
-        self.report(q_mean=q)
+        self.report(q_mean=self.unscaled(q))
         return 0.5 * tf.reduce_mean(tf.square(tf.reshape(q, r.shape) - tf.stop_gradient(aim)), axis=1)
 
     def returns(self, r: tf.Tensor, discount: tf.Tensor, ended: tf.Tensor, value: tf.Tensor) -> tf.Tensor:

@@ -74,7 +74,7 @@ class R2D2(R2D2Settings, RL_pytorch):
         with torch.no_grad():
             value = self.unscaled(self.next_value(next_s, online, target, mask)).view(r.shape)
             aim = self.scaled(self.returns(r, discount, ended, value))
-        self.report(q_mean=q)
+        self.report(q_mean=self.unscaled(q))
         loss: Tensor = 0.5 * (q.view(r.shape) - aim).square().mean(1)
         return loss
 

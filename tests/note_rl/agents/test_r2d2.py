@@ -175,6 +175,14 @@ def test_the_loss_is_that_of_a_loop_over_steps(framework, cell, burn_in, num_fir
     np.testing.assert_allclose(framework.array(losses(framework, agent, batch)), expected, rtol=1e-5)
 
 
+def q_reported(framework, agent, batch):
+    """What `q_mean` is the mean of."""
+    reported = {}
+    agent.report = lambda **values: reported.update(values)
+    losses(framework, agent, batch)
+    return framework.array(reported["q_mean"])
+
+
 @BOTH
 def test_rescaled_values(framework):
     def to(x):
@@ -188,6 +196,9 @@ def test_rescaled_values(framework):
     expected = naive_losses(agent, batch, 2, to, back)
     np.testing.assert_allclose(framework.array(losses(framework, agent, batch)), expected, rtol=1e-5)
     assert np.abs(expected - naive_losses(agent, batch, 2)).max() > 0.1
+    as_learned, as_values = (q_reported(framework, one, batch) for one in (made(framework, burn_in=0.34), agent))
+    np.testing.assert_allclose(as_values, back(as_learned.astype(np.float64)), rtol=1e-5)
+    assert np.abs(as_values - as_learned).max() > 0.1
 
 
 @BOTH
