@@ -1,5 +1,6 @@
 """Several frames shown together: what a stack looks like, and stacking while acting."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -31,19 +32,31 @@ def stacked_shape(frame_shape: tuple[int, ...], num_frames: int) -> tuple[int, .
     return (*frame_shape[:-1], frame_shape[-1] * num_frames)
 
 
-def check_frame_stack(agent: str, made_for: int | None, asked: int) -> None:
+def check_frame_stack(agent: type, made_for: int | None, asked: int) -> None:
     """Refuses a number of frames shown together that an agent's networks were not made for (SettingsError).
 
     Args:
-        agent: The name of its class.
+        agent: Its class.
         made_for: Frames that its networks take; None: it does not say.
         asked: Frames that set() asks for.
     """
-    if made_for is not None and made_for != asked:
+    if made_for is None or made_for == asked:
+        return
+    if made_for == 1 and not _takes_frames(agent):
         raise SettingsError(
-            "{}, but the networks of this {} were made for {} frames: give both the same number",
-            *(FRAME_STACK.at(asked), agent, made_for),
+            "{}, but the networks of {} take one frame: {}",
+            *(FRAME_STACK.at(asked), agent.__name__, FRAME_STACK.leave_out()),
         )
+    raise SettingsError(
+        "{}, but the networks of this {} were made for {} frames: give both the same number",
+        *(FRAME_STACK.at(asked), agent.__name__, made_for),
+    )
+
+
+def _takes_frames(agent: type) -> bool:
+    """Whether the constructor of a class has an argument for the number of frames, or hands any others on."""
+    taken = inspect.signature(agent).parameters
+    return FRAME_STACK.name in taken or any(one.kind is one.VAR_KEYWORD for one in taken.values())
 
 
 def join_frames(frames: Sequence[Array], frame_rank: int) -> Array:

@@ -67,6 +67,7 @@ class FirstOfVector(gymnasium.Env[Array, Any]):
 
     def __init__(self, env: AnyVectorEnv) -> None:
         self._envs = foreign_environments(env, 0)
+        self.shown_name = self._envs.name
         self.observation_space = self._envs.observation_space
         self.action_space = self._envs.action_space
         self.metadata = dict(env.metadata)

@@ -67,7 +67,7 @@ class Trainable(Declared, Persistent):
 
     @settings.setter
     def settings(self, settings: Settings) -> None:
-        check_frame_stack(type(self).__name__, self.frame_stack, settings.experience.frame_stack)
+        check_frame_stack(type(self), self.frame_stack, settings.experience.frame_stack)
         self._settings = settings
 
     @property

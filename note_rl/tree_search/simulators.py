@@ -15,9 +15,12 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, RecordEpisodeS
 from note_rl.environments import Env
 from note_rl.environments.action_masks import mask_reader
 from note_rl.environments.goals import GoalObservation
-from note_rl.environments.observations import FlatObservation
+from note_rl.environments.observations import FlatObservation, id_of
+from note_rl.environments.single_environments import FirstOfVector
+from note_rl.environments.training_only import RewardAsItIs
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.errors.wording import choice
+from note_rl.settings.switch_names import NUM_ENVS
 from note_rl.types import Array, BoolArray, FloatArray, IntArray
 
 
@@ -183,8 +186,9 @@ class StateSimulator:
         return reached, obs, reward, terminated
 
 
-_LEAVE_STEPS_AS_THEY_ARE = (TimeLimit, OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics)
+_LEAVE_STEPS_AS_THEY_ARE = (TimeLimit, OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics, RewardAsItIs)
 _SHOW_ARRAYS = (FlatObservation, GoalObservation)  # an agent puts them around; a simulator shows the same
+_OWN_SIMULATOR = choice("a simulator of your own (simulator=...)")
 
 
 def simulator_of(env: Env, make: MakeSimulator | None, agent: str) -> Simulator:
@@ -205,12 +209,18 @@ def simulator_of(env: Env, make: MakeSimulator | None, agent: str) -> Simulator:
         return make(env)
     from gymnasium.envs.classic_control import CartPoleEnv  # which nothing else needs
 
+    if isinstance(env.unwrapped, FirstOfVector):
+        raise EnvironmentMismatchError(
+            "{} searches in a simulator of one environment, and {} steps several at once: give the id of an "
+            "environment of Gymnasium and {}, or make it with vectorization_mode='sync'",
+            *(agent, env.unwrapped.shown_name, NUM_ENVS),
+        )
     own = getattr(env.unwrapped, "search_simulator", None)
     if not callable(own) and type(env.unwrapped) is not CartPoleEnv:
         raise EnvironmentMismatchError(
             "{} searches in a simulator, and {} has none: use CartPole, an environment with a method "
             "search_simulator(), or {}",
-            *(agent, type(env.unwrapped).__name__, choice("the setting simulator")),
+            *(agent, type(env.unwrapped).__name__, _OWN_SIMULATOR),
         )
     _check_wrappers(env, agent)
     if not callable(own):
@@ -233,16 +243,21 @@ def masks_refused(agent: str, source: str) -> EnvironmentMismatchError:
 
 
 def _check_wrappers(env: Env, searcher: str) -> None:
-    """Refuses wrappers that may change observations, rewards or ends; the innermost of them is named."""
+    """Refuses wrappers that may change observations, rewards or ends; the innermost of them is named.
+
+    Of those that an id stands for, around which `gymnasium.make()` puts `OrderEnforcing`, the id is named.
+    """
     current: Any = env
-    found = None
+    found = by_id = None
     while isinstance(current, Wrapper):
+        by_id = id_of(env) if type(current) is OrderEnforcing else by_id
         if type(current) not in (*_LEAVE_STEPS_AS_THEY_ARE, *_SHOW_ARRAYS):  # a subclass may change steps
-            found = type(current).__name__
+            found = (type(current).__name__, "leave the wrapper out")
+            if by_id is not None:
+                found = (f"{by_id} has a wrapper that", "use another environment")
         current = current.env
     if found is not None:
         raise EnvironmentMismatchError(
-            "{} steps {} without wrappers, and {} may change its steps: leave the wrapper out, or give a simulator of "
-            "your own that includes it by {}",
-            *(searcher, type(env.unwrapped).__name__, found, choice("the setting simulator")),
+            "{} steps {} without wrappers, and {} may change its steps: {}, or include it in {}",
+            *(searcher, type(env.unwrapped).__name__, *found, _OWN_SIMULATOR),
         )

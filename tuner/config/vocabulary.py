@@ -67,7 +67,7 @@ CHOICES: Final = {
     "DQN or PPO, or an environment with continuous actions": (
         "agent=dqn, ppo or sac_discrete, or an environment with continuous actions (env=pendulum)"
     ),
-    "the setting simulator": "a simulator of your own (tuner guide alphazero)",
+    "a simulator of your own (simulator=...)": "a simulator of your own (tuner guide alphazero)",
     "hidden_sizes": "network=mlp",
     "recurrent_network": "network=lstm or gru",
     "an agent that learns from sequences, such as PPO, A2C or R2D2": "agent=ppo, a2c or r2d2",

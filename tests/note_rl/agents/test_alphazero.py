@@ -232,6 +232,13 @@ def test_what_it_is_not_trained_with(options, message):
         agent.train(optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=16, p=0)
 
 
+def test_it_is_shown_one_frame():
+    agent = made(Framework("pytorch"))
+    agent.set(policy=SoftmaxPolicy(), frame_stack=1)
+    with pytest.raises(SettingsError, match=r"^frame_stack=2, but .* AlphaZero take one frame: leave frame_stack out$"):
+        agent.set(policy=SoftmaxPolicy(), frame_stack=2)
+
+
 @BOTH
 def test_masks_of_actions_are_refused(framework):
     agent = made(framework)
@@ -254,9 +261,10 @@ def test_another_environment_is_for_another_agent(framework):
 
 @BOTH
 def test_a_search_is_not_exported(framework, tmp_path):
-    message = "AlphaZero chooses by a search in a simulator, which is no function of tensors"
-    with pytest.raises(SettingsError, match=message):
-        made(framework).export(tmp_path / "policy.onnx")
+    message = "^AlphaZero chooses by a search in a simulator, which is no function of tensors"
+    for file_format in ("onnx", {"pytorch": "saved_model", "keras": "torch"}[framework.package]):
+        with pytest.raises(SettingsError, match=message):  # no other format helps
+            made(framework).export(tmp_path / "policy", file_format)
     assert not list(tmp_path.iterdir())
 
 

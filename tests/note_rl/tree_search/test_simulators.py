@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from note_rl.environments import flat_observations
+from note_rl.environments import EnvFactory, as_factory, flat_observations
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.tree_search import CartPoleSimulator, StateSimulator, simulator_of
 from tests.note_rl.small_environments import Counting
@@ -88,6 +88,37 @@ def test_a_wrapper_that_may_change_steps_is_refused_unless_a_simulator_includes_
     ):
         simulator_of(env, make, "Mine")
     assert simulator_of(env, lambda env: type(env).__name__, "Mine") == "TransformReward"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda env: gymnasium.wrappers.ClipReward(env, 0, 1),
+            "and ClipReward may change its steps: leave the wrapper",
+        ),
+        (None, "and CartPolePositions-v0 has a wrapper that may change its steps: use another environment, or include"),
+    ],
+)
+def test_a_wrapper_is_named_as_the_user_named_it(make, message):
+    """Not `RewardAsItIs`, which is put inside wrappers for training, nor `SomeNumbers`, which the id stands for."""
+    made = EnvFactory("note_rl.examples.memory_tasks:CartPolePositions-v0")
+    if make is not None:
+        made = EnvFactory("CartPole-v1", training_wrappers=[make])
+    with pytest.raises(EnvironmentMismatchError, match=f"^Mine steps CartPoleEnv without wrappers, {message}"):
+        simulator_of(made(), None, "Mine")
+
+
+def test_a_vector_environment_that_steps_by_itself_has_no_simulator():
+    """One of single environments has that of its first one."""
+    whole, of_single_ones = (
+        gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode=mode)
+        for mode in ("vector_entry_point", "sync")
+    )
+    message = r"one environment, and CartPole-v1 \(CartPoleVectorEnv\) steps several at once: give the id of"
+    with pytest.raises(EnvironmentMismatchError, match=message):
+        simulator_of(as_factory(whole)(), None, "Mine")
+    assert isinstance(simulator_of(as_factory(of_single_ones)(), None, "Mine"), CartPoleSimulator)
 
 
 class Doubled(gymnasium.wrappers.TimeLimit):

@@ -93,3 +93,19 @@ class Twice(gymnasium.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> Any:
         self.env.step(action)
         return self.env.step(action)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "wrapper_training=clip_reward",
+            "and ClipReward may change its steps: leave the wrapper out, or include it in a simulator of your own (tun",
+        ),
+        ("training.frame_stack=2", "training.frame_stack=2, but the networks of AlphaZero take one frame: leave train"),
+    ],
+)
+def test_what_changes_the_steps_or_observations_of_a_search_is_refused(
+    tuner: CommandLine, words: str, message: str
+) -> None:
+    assert message in tuner.refused("train", *SMALL, *SMALL_AGENTS["alphazero"], words)
