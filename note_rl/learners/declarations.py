@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from note_rl.environments import Env, bounded_actions, num_discrete_actions
 from note_rl.errors import AgentContractError, say_once
-from note_rl.errors.wording import Part, Sentence, choice
+from note_rl.errors.wording import PYTHON, Part, Sentence, choice
 from note_rl.policy import Policy
 from note_rl.settings import ReplaySettings, RolloutSettings, SequenceSettings, Settings
 from note_rl.settings.switch_names import HER, MARL, PPO, PR, SEQUENCES, TARGET_KL, TRL
@@ -334,19 +334,7 @@ def check_settings(kind: type[Declared], settings: Settings) -> None:
             "several, such as {}",
             *(MARL.at(True), kind.__name__, choice("MADDPG")),
         )
-    if kind.on_policy and not _from_rollouts(settings):
-        raise AgentContractError("{} learns from rollouts of its current policy: {}", kind.__name__, PPO.add())
-    if kind.on_policy is False and _from_rollouts(settings):
-        raise AgentContractError(
-            "{} learns from old transitions again and again, and rollouts are forgotten: {}",
-            *(kind.__name__, PPO.leave_out()),
-        )
-    if _from_sequences(settings) and "ended" not in kind.batch_attributes:
-        raise AgentContractError(
-            "{} draws sequences, s [B, T, ...] and r [B, T], and episodes end within them: the loss of {} must read "
-            "self.ended [B, T], and declare that as batch_attributes = ('ended',); else {}",
-            *(SEQUENCES.at(True), kind.__name__, SEQUENCES.leave_out()),
-        )
+    _check_buffer(kind, settings)
     _check_as_they_are(kind, settings)
     weighs = _weighs(kind, settings)
     for name in kind.batch_attributes:
@@ -366,6 +354,27 @@ def check_settings(kind: type[Declared], settings: Settings) -> None:
         raise AgentContractError(
             "{} learns from what its own policy chose, and {} chooses in another way: {}",
             *(kind.__name__, type(settings.policy).__name__, _SAMPLED),
+        )
+
+
+def _check_buffer(kind: type[Declared], settings: Settings) -> None:
+    if kind.on_policy and not _from_rollouts(settings):
+        raise AgentContractError("{} learns from rollouts of its current policy: {}", kind.__name__, PPO.add())
+    if kind.on_policy is False and _from_rollouts(settings):
+        raise AgentContractError(
+            "{} learns from old transitions again and again, and rollouts are forgotten: {}",
+            *(kind.__name__, PPO.leave_out()),
+        )
+    if kind.needs_memory and not _from_sequences(settings):
+        raise AgentContractError(
+            "{} reads the states in which it acted, which come with sequences of steps: {}",
+            *(kind.__name__, choice(SEQUENCES.add().said(PYTHON))),  # by a buffer of its own on the command line
+        )
+    if _from_sequences(settings) and "ended" not in kind.batch_attributes:
+        raise AgentContractError(
+            "{} draws sequences, s [B, T, ...] and r [B, T], and episodes end within them: the loss of {} must read "
+            "self.ended [B, T], and declare that as batch_attributes = ('ended',); else {}",
+            *(SEQUENCES.at(True), kind.__name__, SEQUENCES.leave_out()),
         )
 
 

@@ -48,6 +48,7 @@ CHOICES: Final = {
     "MARL": "training.multi_agent=true",
     "offline": "buffer.offline=true",
     "pool_network": "collector=pool",
+    "add sequences=True to set()": "use buffer=recurrent",
     "SoftmaxPolicy": "policy=softmax",
     "GaussianPolicy": "policy=gaussian",
     "GSDEPolicy, or SquashedGSDEPolicy for SAC and TQC": "policy=gsde or squashed_gsde, which is for agent=sac and tqc",

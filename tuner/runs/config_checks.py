@@ -119,11 +119,13 @@ def _check_experience(resolved: JsonDict) -> None:
     agent, buffer = resolved.get("agent"), resolved.get("buffer")
     if not isinstance(agent, dict) or not isinstance(buffer, dict) or not isinstance(agent.get("_target_"), str):
         return
-    on_policy = class_constants(agent["_target_"]).get("on_policy")
+    constants = class_constants(agent["_target_"])
+    on_policy = constants.get("on_policy")
     wrong = _OTHER_EXPERIENCE.get(on_policy) if isinstance(on_policy, bool) else None
     name = agent["_target_"].rpartition(".")[2]
     if wrong is not None and buffer.get("_target_") == wrong[0]:
-        raise UserError(f"{name} {wrong[1]}")
+        own = "recurrent" if constants.get("needs_memory") else wrong[2]
+        raise UserError(f"{name} {wrong[1]}: use buffer={own}")
     if buffer.get("_target_") == _SEQUENCES:
         _refuse_steps_of_replay(name, buffer)
 
@@ -161,10 +163,11 @@ def _check_kind_of_policy(resolved: JsonDict) -> None:
 _SEQUENCES = "note_rl.settings.SequenceSettings"
 _REPLAY = "note_rl.settings.ReplaySettings"
 _OTHER_EXPERIENCE = {
-    True: (_REPLAY, "learns from rollouts of its current policy: use buffer=rollout"),
+    True: (_REPLAY, "learns from rollouts of its current policy", "rollout"),
     False: (
         "note_rl.settings.RolloutSettings",
-        "learns from old transitions again and again, and rollouts are forgotten: use buffer=replay",
+        "learns from old transitions again and again, and rollouts are forgotten",
+        "replay",
     ),
 }
 

@@ -238,9 +238,15 @@ def test_a_greedy_policy_without_noise_is_refused(tuner: CommandLine, words: tup
             ("network=mlp",),
             "R2D2 learns from what its network remembers, and this network has no memory: use network=l",
         ),
-        (("buffer=replay",), "R2D2 reads ended, which comes with sequences of steps: use buffer=sequences"),
-        (("buffer=rollout",), "R2D2 learns from old transitions again and again"),
-        (("buffer=prioritized",), "use buffer=sequences"),
+        (
+            ("buffer=replay",),
+            "R2D2 reads the states in which it acted, which come with sequences of steps: use buffer=recurrent",
+        ),
+        (
+            ("buffer=rollout",),
+            "R2D2 learns from old transitions again and again, and rollouts are forgotten: use buffer=recurrent",
+        ),
+        (("buffer=prioritized",), "use buffer=recurrent"),
         (("agent.burn_in=20",), "agent.burn_in=20 is not possible: it must be at least 0 and below 1"),
         (("env=pendulum",), "R2D2 chooses one of several actions"),
         (("network.shared=true",), "network.shared=True is for agents whose value is a network of observations alone"),
