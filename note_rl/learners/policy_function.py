@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from note_rl.environments.normalise import ObservationNormaliser
 from note_rl.errors import AgentContractError, NoteRLError, SettingsError
+from note_rl.learners.declarations import Declared
 from note_rl.policy import (
     GaussianPolicy,
     GSDEPolicy,
@@ -176,6 +177,15 @@ _FORMATS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "torch": {"onnx": ("onnx", "onnxruntime", "onnxscript"), "torch": ()},
     "keras": {"onnx": ("onnx", "onnxruntime"), "saved_model": ()},
 }
+
+
+def check_search(kind: type[Declared]) -> None:
+    """Refuses agents that search, in whichever format (SettingsError)."""
+    if kind.searches_ahead:
+        raise SettingsError(
+            f"{kind.__name__} chooses by a search in a simulator, which is no function of tensors and cannot be "
+            "written down; predict() searches"
+        )
 
 
 def check_format(file_format: str, framework: str) -> None:

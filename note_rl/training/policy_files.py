@@ -22,6 +22,7 @@ from note_rl.learners.policy_function import (
     check_format,
     check_names,
     check_same,
+    check_search,
     greedy_rule,
 )
 from note_rl.learners.recurrence import RecurrentState, packed
@@ -45,12 +46,8 @@ def export_policy(
         file_format: In which it is written.
         about: Kept with it.
     """
+    check_search(type(agent))
     check_format(file_format, agent.framework)
-    if agent.searches_ahead:
-        raise SettingsError(
-            f"format={file_format}: {type(agent).__name__} chooses by a search in a simulator, which is no function of "
-            "tensors and cannot be written down; predict() searches"
-        )
     if file_format == _FOLDER and path.exists() and not (path / _IN_FOLDERS).is_file():
         raise SettingsError(f"{path} is there already and no SavedModel: choose another name")
     made = flat_observations(as_factory(env)())

@@ -8,13 +8,14 @@ from typing import Final
 from omegaconf import DictConfig
 from rich.markup import escape
 
-from note_rl.learners.policy_function import ExportedPolicy, check_format
+from note_rl.learners.policy_function import ExportedPolicy, check_format, check_search
 from note_rl.support.threads import thread_variables
 from tuner.commands.study_loading import place_of, with_policy
+from tuner.config.composition import RunConfig
 from tuner.config.trust import trusted_modules
 from tuner.errors import UserError
 from tuner.runs import run_folders as runs
-from tuner.runs.config_checks import resolve
+from tuner.runs.config_checks import declared, resolve
 from tuner.runs.trained_agents import folder_of, load_run, weights_of
 from tuner.support.console import PlainConsole
 
@@ -28,7 +29,9 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
         raise UserError(f"name the folder of a run: tuner export RUN, such as {runs.newest() or 'runs/NAME'}")
     trust = trusted_modules(resolve(config).get("trust"))
     place = place_of(config.run, trust, config.environment)
-    check_format(config.format, with_policy(place, trust)["backend"]["name"])
+    trained = RunConfig.from_json(with_policy(place, trust))
+    check_search(declared(trained))
+    check_format(config.format, trained.backend.name)
     _check_suffix(config.file, config.format)
     weights_of(place, config.weights)
 

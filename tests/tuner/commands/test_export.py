@@ -60,6 +60,10 @@ def test_what_cannot_be_exported_is_refused(tuner: CommandLine, monkeypatch: pyt
     assert "name the folder of a run: tuner export RUN" in tuner.refused("export")
     tuner("train", *SMALL, *SMALL_AGENTS["maddpg"], "hydra.run.dir=several")
     assert "several act in this environment" in tuner.refused("export", "several", "format=torch")
+    tuner("train", *SMALL, *SMALL_AGENTS["alphazero"], "training.total_steps=32", "hydra.run.dir=searching")
+    for file_format in ("onnx", "saved_model"):
+        refusal = tuner.refused("export", "searching", f"format={file_format}")
+        assert refusal.startswith("tuner export: AlphaZero chooses by a search in a simulator, which is no function")
     for words, said in (
         (("format=h5",), "format=h5 is not possible: it must be one of onnx, torch, saved_model"),
         (("format=saved_model",), "format=saved_model: the policy of an agent in torch is written as onnx or torch"),
