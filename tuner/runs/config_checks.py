@@ -263,7 +263,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _not_there(error: OmegaConfBaseException) -> str:
-    """What a reference wants, and what to type instead."""
+    """The aim of a reference, and words to type instead."""
     key, wanted = str(error.full_key), _NOT_FOUND.search(str(error))
     if not wanted:
         return _first_line(error)

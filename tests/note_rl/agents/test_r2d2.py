@@ -176,7 +176,7 @@ def test_the_loss_is_that_of_a_loop_over_steps(framework, cell, burn_in, num_fir
 
 
 def q_reported(framework, agent, batch):
-    """What `q_mean` is the mean of."""
+    """Values whose mean is `q_mean`."""
     reported = {}
     agent.report = lambda **values: reported.update(values)
     losses(framework, agent, batch)
