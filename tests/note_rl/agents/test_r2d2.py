@@ -12,18 +12,21 @@ from note_rl.collect.policy_runner import PolicyRunner
 from note_rl.environments import training_environments
 from note_rl.errors import AgentContractError, SettingsError
 from note_rl.learners.numpy_policy import dense_layers_of
+from note_rl.learners.pytorch.step_graph.compiler import has_compiler
 from note_rl.learners.recurrence import packed
 from note_rl.policy import EpsGreedyQPolicy
 from note_rl.replay.experience import AgentView, Clock, SequenceExperience
 from note_rl.settings import Adaptive, SequenceSettings
 from note_rl.training.callbacks import LambdaCallback
-from note_rl.types import EPISODE_START, STATE_BEFORE
+from note_rl.types import EPISODE_START, STATE_BEFORE, Sample
 from tests.note_rl.agents.test_memory_agents import LENGTHS, network
 from tests.note_rl.exported_policies import exported
 from tests.note_rl.frameworks import Framework, frameworks
+from tests.note_rl.learners.test_modes import spying_network
 from tests.note_rl.small_environments import Counting
 
 BOTH = pytest.mark.parametrize("framework", frameworks())
+needs_compiler = pytest.mark.skipif(not has_compiler(), reason="no C++ compiler")
 NUM_SEQUENCES, LENGTH = 3, 6
 SMALL = {"sequence_length": 6, "batch": 4, "replay_ratio": 3.0, "pool_size": 48, "learning_starts": 12}
 
@@ -275,6 +278,26 @@ def test_nothing_is_remembered_over_the_end_of_an_episode(framework):
     ).all()
 
 
+@BOTH
+def test_targets_are_worked_out_in_eval_mode(framework):
+    """The online network says which action the target network is asked for."""
+    seen = {}
+    head = spying_network(framework, seen)
+
+    def memory_and_spy(input_shape, num_outputs):
+        made = network(framework)(input_shape, num_outputs)
+        made.head = head((made.memory.units,), num_outputs)
+        return made
+
+    agent = framework.agents.R2D2(env=Counting, network=memory_and_spy)
+    agent.couples_samples = True  # no check, which would add eval mode to what is seen
+    batch = {name: values[None] for name, values in minibatch().items()}
+    columns = {name: batch.pop(name) for name in ("obs", "action", "next_obs", "reward", "terminated", "discount")}
+    agent.learner.prepare(framework.optimizers.sgd(agent.param, 0.1), None, (), False)
+    agent.learner.update(Sample(**columns, sync=np.ones(1, np.bool_), extras=batch), {})
+    assert seen == {agent.q_net.head.number: {True, False}, agent.target_q_net.head.number: {False}}
+
+
 def test_both_frameworks_have_the_same_loss():
     batch = minibatch(1)
     one, other = (
@@ -386,19 +409,32 @@ def test_an_exported_policy_acts_as_predict_does(package, cell, width, tmp_path)
         np.testing.assert_allclose(memory, state["memory"], atol=1e-6)
 
 
-def test_recorded_gradient_steps_are_the_eager_ones():
-    (framework,) = frameworks()[0].values
+@pytest.mark.parametrize(
+    ("package", "jit", "way"),
+    [
+        ("pytorch", "auto", "replayed"),
+        pytest.param("pytorch", True, "compiled", marks=[pytest.mark.slow, needs_compiler]),
+        pytest.param("keras", True, "whole", marks=[pytest.mark.slow, pytest.mark.xla]),
+    ],
+)
+def test_gradient_steps_taken_otherwise_are_the_eager_ones(monkeypatch, package, jit, way):
+    monkeypatch.setattr("note_rl.learners.pytorch.step_graph.choice._WORTH_RECORDING", 30)
+    framework = Framework(package)
+    start = framework.parameters(made(framework))
     found = []
-    for compiled in (False, None):
-        agent = ready(made(framework), replay_ratio=30.0)
-        options = {} if compiled is None else {"jit_compile": compiled}
-        train(framework, agent, 12 * 80, **options)
-        found.append((framework.parameters(agent), str(agent.how_steps_are_taken())))
-    (eager, how), (recorded, how_else) = found
-    assert "eager" in how
-    assert "eager" not in how_else
-    for one, other in zip(eager, recorded, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
+    for asked in (False, jit):
+        agent = ready(made(framework), replay_ratio=10.0)
+        plain = framework.optimizers.sgd(agent.param, 0.05)  # Adam makes steps of what rounding leaves of a gradient
+        agent.train(optimizer=plain, total_steps=12 * 6, p=0, jit_compile=asked)
+        found.append((framework.parameters(agent), agent.how_steps_are_taken().way, agent.learner.num_traces))
+    (eager, way_of_eager, num_eager), (others, way_of_others, num_others) = found
+    assert way_of_eager == {"pytorch": "eager", "keras": "traced"}[package]
+    assert way_of_others == way
+    assert num_others > (num_eager if package == "pytorch" else 0)
+    for one, other, before in zip(eager, others, start, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+        assert np.abs(one - before).max() > 1e-2
+    assert agent.num_gradient_steps > 40
 
 
 @BOTH

@@ -131,6 +131,10 @@ def spying_network(framework, seen):
         import torch
 
         class Spy(torch.nn.Linear):
+            def __init__(self, *sizes):
+                super().__init__(*sizes)
+                self.norm = torch.nn.BatchNorm1d(1)  # which CrossQ wants to see; it is not called
+
             def forward(self, x):
                 seen.setdefault(self.number, set()).add(self.training)
                 return super().forward(x)
@@ -138,6 +142,10 @@ def spying_network(framework, seen):
         import keras
 
         class Spy(keras.layers.Dense):
+            def __init__(self, units):
+                super().__init__(units)
+                self.norm = keras.layers.BatchNormalization()
+
             def call(self, x, training=None):
                 seen.setdefault(self.number, set()).add(bool(training))
                 return super().call(x)
@@ -164,6 +172,7 @@ SEEN = {
     "SACDiscrete": [BOTH, LEARNING, LEARNING, TARGET, TARGET],
     "SAC": [BOTH, LEARNING, LEARNING, TARGET, TARGET],  # its actor also chooses the next action of the target
     "TQC": [BOTH, LEARNING, LEARNING, TARGET, TARGET],
+    "CrossQ": [BOTH, BOTH, BOTH],  # its critics say how good the actor's actions are by running statistics
 }
 
 
@@ -173,7 +182,9 @@ def test_targets_are_worked_out_in_eval_mode(framework, name):
     seen = {}
     chooses = name.endswith(("DQN", "Discrete"))
     env = "CartPole-v1" if chooses else "Pendulum-v1"
-    agent = getattr(framework.agents, name)(env=env, network=spying_network(framework, seen))
+    make = spying_network(framework, seen)
+    of_critics = {"critic_network": make} if name == "CrossQ" else {}
+    agent = getattr(framework.agents, name)(env=env, network=make, **of_critics)
     order = ordered(agent)
     agent.couples_samples = True  # no check, which would add eval mode to what is seen
     rng = np.random.default_rng(0)
