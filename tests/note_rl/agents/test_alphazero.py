@@ -14,6 +14,7 @@ from note_rl.seeding import seed_everything
 from note_rl.settings.schedules import Linear
 from note_rl.tree_search import StateSimulator, TreeSearch, visit_probabilities
 from tests.note_rl.frameworks import Framework, frameworks
+from tests.note_rl.learners.step_graph.recorded_agents import assert_same_state, built_in, learner_of, minibatches
 
 BOTH = pytest.mark.parametrize("framework", frameworks())
 OBS = np.random.default_rng(0).uniform(-0.2, 0.2, (5, 4)).astype(np.float32)
@@ -120,6 +121,21 @@ def test_networks_are_evaluated_in_numpy_while_that_gives_the_same():
     assert [one is by_framework for one in evaluators] == [False, False, False, True, True]
     assert len(calls) == 3  # in the first use, the second and the fourth
     assert Guidance()(layers, layers, 1.0, by_framework, obs.astype(np.uint8)) is by_framework
+
+
+def test_recorded_gradient_steps_are_the_eager_ones():
+    recorded, plain = (learner_of(built_in("AlphaZero"), jit) for jit in ("auto", False))
+    before = Framework("pytorch").parameters(plain.agent)
+    for seed in range(2):
+        batch = minibatches("AlphaZero", seed=seed)
+        found, expected = recorded.update(batch, {}), plain.update(batch, {})
+        np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-5, atol=1e-6)
+    assert (recorded.num_traces, plain.num_traces) == (1, 0)
+    assert recorded.step_way().way == "replayed"
+    assert_same_state(recorded, plain, rtol=1e-5, atol=1e-6)
+    assert all(
+        (new != old).any() for new, old in zip(Framework("pytorch").parameters(plain.agent), before, strict=True)
+    )
 
 
 def noted(framework, monkeypatch):

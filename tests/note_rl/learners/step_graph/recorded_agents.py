@@ -15,6 +15,7 @@ from note_rl.types import Sample
 LONG = 10_000  # gradient steps to come, for which recording pays and compiling does not
 EXTRAS = {
     "PPO": {"log_prob_old": (), "advantage": (), "return_": (), "value_old": ()},
+    "AlphaZero": {"behaviour": (2,), "return_": ()},
     "TD3": {"next_noise": (1,)},
     "SAC": {"noise": (1,), "next_noise": (1,)},
     "Rainbow": {"q_noise": (51,), "target_q_noise": (51,), "choice_q_noise": (51,)},
@@ -28,7 +29,7 @@ PARTS = {  # of which DQN is made under these names
 EACH, NONE = (True,) * 4, (False,) * 4
 DISCRETE = ("DQN", "DoubleDQN", "DuelingDQN", *PARTS, "PPO")
 NAMES = (*DISCRETE, "DDPG", "TD3", "SAC")
-CHOOSING = (*DISCRETE, "SACDiscrete")
+CHOOSING = (*DISCRETE, "SACDiscrete", "AlphaZero")
 OPTIONS = {
     "CrossQ": {"critic_hidden_size": (8,)},
     "TQC": {"num_quantiles": 4, "num_dropped_per_critic": 1},
@@ -49,7 +50,7 @@ def minibatches(name="DQN", sync=(False, True, False, False, True), batch_size=6
         **{"obs": numbers(obs_size), "action": action, "reward": numbers(), "next_obs": numbers(obs_size)},
         **{"terminated": terminated, "discount": 0.9 * (1 - terminated), "sync": np.array(sync)},
         extras={key: numbers(*inner) for key, inner in EXTRAS.get(name, {}).items()},
-        weights=None if name == "PPO" else rng.random(shape).astype(np.float32),
+        weights=None if name in ("PPO", "AlphaZero") else rng.random(shape).astype(np.float32),
     )
 
 
