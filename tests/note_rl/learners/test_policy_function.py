@@ -46,7 +46,12 @@ class Pictures(gymnasium.Env[np.ndarray, int]):
         return self.np_random.integers(0, 256, (12, 12, 2)).astype(np.uint8)
 
 
-C51 = {"values": "categorical", "num_atoms": 5, "dueling": True, "stream_size": 4}
+PARTS: dict[str, dict[str, Any]] = {
+    "C51": {"values": "categorical", "num_atoms": 5, "dueling": True, "stream_size": 4},
+    "QRDQN": {"values": "quantiles", "num_quantiles": 5},
+    "TQC": {"num_quantiles": 4},
+}
+OF_DQN = dict.fromkeys(("C51", "QRDQN"), "DQN")
 
 
 def made(framework, name: str) -> Any:
@@ -59,11 +64,13 @@ def made(framework, name: str) -> Any:
         agent = agents.PPO(env=Pictures, network=partial(layered, layers=LAYERS))
     else:
         kind, task, *by_state = name.split()
-        parts: dict[str, Any] = {}
+        parts = PARTS.get(kind, {})
         if kind == "C51":  # its noise is not exported
             mlp = framework.module("shared/networks").MLP
-            kind, parts = "DQN", {**C51, "network": partial(mlp, hidden_sizes=(8,), noisy_std=0.5)}
-        agent = getattr(agents, kind)(env=task, **small, **parts, **({"gsde": GSDE()} if by_state else {}))
+            parts = {**parts, "network": partial(mlp, hidden_sizes=(8,), noisy_std=0.5)}
+        agent = getattr(agents, OF_DQN.get(kind, kind))(
+            env=task, **small, **parts, **({"gsde": GSDE()} if by_state else {})
+        )
         shape = gymnasium.make(task).observation_space.shape
         agent.obs_normaliser.update(np.random.default_rng(1).normal(0.5, 3.0, (50, 1, *shape)))
     rng = np.random.default_rng(0)
@@ -87,9 +94,9 @@ def expected(agent: Any, obs: np.ndarray) -> np.ndarray:
 
 
 NAMES = (
-    *("DQN CartPole-v1", "DuelingDQN CartPole-v1", "C51 CartPole-v1", "PPO CartPole-v1"),
+    *("DQN CartPole-v1", "DuelingDQN CartPole-v1", "C51 CartPole-v1", "QRDQN CartPole-v1", "PPO CartPole-v1"),
     *("PPO Pendulum-v1", "SAC Pendulum-v1", "SAC Pendulum-v1 gsde", "SACDiscrete CartPole-v1", "CrossQ Pendulum-v1"),
-    "layers",
+    *("TQC Pendulum-v1", "layers"),
 )
 FRAMEWORKS = {one.id: one.values[0] for one in frameworks()}
 
@@ -101,6 +108,8 @@ FRAMEWORKS = {one.id: one.values[0] for one in frameworks()}
         pytest.param("pytorch", "PPO Pendulum-v1", marks=pytest.mark.slow),
         pytest.param("pytorch", "PPO Pendulum-v1 gsde", marks=pytest.mark.slow),
         pytest.param("pytorch", "CrossQ Pendulum-v1", marks=pytest.mark.slow),
+        pytest.param("pytorch", "QRDQN CartPole-v1", marks=pytest.mark.slow),
+        pytest.param("pytorch", "TQC Pendulum-v1", marks=pytest.mark.slow),
         *(("keras", name) for name in NAMES),
     ],
 )
