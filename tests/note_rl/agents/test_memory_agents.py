@@ -182,12 +182,13 @@ def test_worker_processes_send_the_states_with_the_steps(overlapping):
     assert agent.reported["approx_kl"] > 1e-12 or not overlapping
 
 
+@pytest.mark.slow_in_keras("A2C")
 @BOTH
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_a_run_resumed_within_episodes_is_the_undisturbed_one(framework, cell, tmp_path):
+@pytest.mark.parametrize(("kind", "cell"), [("PPO", "lstm"), ("PPO", "gru"), ("A2C", "gru")])
+def test_a_run_resumed_within_episodes_is_the_undisturbed_one(framework, kind, cell, tmp_path):
     def prepared():
         env = [partial(gymnasium.make, "CartPole-v1") for _ in range(2)]
-        return ready(made(framework, env, cell=cell), num_epochs=2, num_envs=None)
+        return ready(made(framework, env, kind, cell=cell), num_epochs=2, num_envs=None)
 
     whole, first, second = prepared(), prepared(), prepared()
     stop = LambdaCallback(on_phase_end=lambda phase, logs: setattr(first, "stop_training", phase == 2))

@@ -50,6 +50,12 @@ CASES = {
         {"policy": GreedyQPolicy(), "PR": True, "num_steps": 3, "num_envs": 2, "update_batches": 4, **REPLAY},
         {"noisy_std": 0.5, "double": True, "dueling": True, "stream_size": 4, "values": "categorical", "num_atoms": 5},
     ),
+    "quantiles": Case(
+        "DQN",
+        "CartPole-v1",
+        {"policy": EpsGreedyQPolicy(0.2), "num_envs": 2, **REPLAY},
+        {"values": "quantiles", "num_quantiles": 5},
+    ),
     "n_step_windows": Case(
         "DQN",
         "CartPole-v1",
@@ -166,14 +172,17 @@ def make(framework, case, seed=3):
 
 KERAS = (
     *("prioritized", "trust_region", "state_dependent_rollout", "noise_in_the_loss", "running_statistics"),
-    *("critics_that_are_drawn", "truncated_quantiles"),
+    *("critics_that_are_drawn", "truncated_quantiles", "rainbow", "quantiles", "discrete_entropy", "tree_search"),
+    *("sequences", "noise_with_a_memory"),
 )
-"""test_trainer.py has plain DQN and PPO; the rest differs in NumPy only, and tracing is slow."""
+"""test_trainer.py has plain DQN and PPO. The other cases keep the same parts of Keras as one of these; what else
+they keep is in NumPy, of which PyTorch shows enough."""
 
 
 @pytest.mark.traced
 @pytest.mark.slow_in_keras(
-    *("trust_region", "state_dependent_rollout", "noise_in_the_loss", "critics_that_are_drawn", "truncated_quantiles")
+    *("trust_region", "state_dependent_rollout", "noise_in_the_loss", "critics_that_are_drawn", "truncated_quantiles"),
+    *("rainbow", "quantiles", "discrete_entropy", "tree_search", "sequences", "noise_with_a_memory"),
 )
 @pytest.mark.parametrize(
     ("framework", "name"),
