@@ -250,7 +250,7 @@ def test_a_program_that_fails_halfway_leaves_nothing_behind(monkeypatch, caplog,
 
 @pytest.mark.slow  # compiling takes 15 s
 @pytest.mark.skipif(not has_compiler(), reason="no C++ compiler")
-@pytest.mark.parametrize("name", ["DoubleDQN", "PPO"])
+@pytest.mark.parametrize("name", ["DoubleDQN", "PPO", "SACDiscrete", "CrossQ"])
 def test_so_they_are_in_compiled_code(name):
     plain, whole = (learner_of(built_in(name), jit) for jit in (False, True))
     for seed in range(5):
