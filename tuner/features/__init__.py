@@ -41,7 +41,7 @@ def parts(kind: type[_Part]) -> tuple[_Part, ...]:
     return cast("tuple[_Part, ...]", _parts_of(kind.__module__.split(".")[1]))
 
 
-@cache  # each trial asks several times, and looking for modules takes 2 ms
+@cache  # each trial asks several times
 def _parts_of(room: str) -> tuple[Any, ...]:
     names = (f"{__name__}.{feature}.{room}" for feature in FEATURES)
     return tuple(import_module(name).PART for name in names if find_spec(name) is not None)
