@@ -287,7 +287,10 @@ def test_groups_and_commands_are_listed() -> None:
     assert sorted(files) == sorted(path.name for path in conf.glob("*.yaml"))
 
 
-RUN = {"README.md", *(f"tuner/guide/{name}.md" for name in ("agents", "alphazero", "adapt", "extend", "python"))}
+RUN = {
+    "README.md",
+    *(f"tuner/guide/{name}.md" for name in ("agents", "alphazero", "adapt", "extend", "python", "recurrent")),
+}
 """Documents whose blocks are run by the tests below, which look at what comes of it."""
 
 
@@ -399,6 +402,15 @@ def test_sequences_are_learned_from(examples: Path) -> None:
     expected = (first**2 + second**2 + third**2 + (1.0 + 0.5 * 8.0) ** 2) / 4
     loss = agent(torch.zeros(1, 4, 4), zeros.long(), torch.zeros(1, 4, 4), r, zeros)
     assert float(loss) == pytest.approx(expected)
+
+
+def test_an_agent_with_a_memory_is_added(tuner: CommandLine, examples: Path) -> None:
+    run_commands(tuner, "tuner/guide/recurrent.md")
+    result = json.loads((examples / "run0" / "result.json").read_text())
+    used = OmegaConf.load(examples / "run0" / "config.yaml")
+    assert used["agent"] == {"_target_": "my_memory.MemoryActorCritic", "units": 32, "gamma": 0.99}
+    rollouts = -(-used["training"]["total_steps"] // (8 * 21))
+    assert (result["num_env_steps"], result["num_gradient_steps"]) == (rollouts * 8 * 21, rollouts)
 
 
 def test_a_signal_is_added(tuner: CommandLine, examples: Path) -> None:

@@ -94,7 +94,9 @@ def check_calls(agent: Any, names: Collection[str], several: bool) -> None:
             continue
         if not any(_takes(signature, arguments) for arguments in calls):
             given = " or ".join(f"({', '.join(arguments)})" for arguments in calls)
-            hint = "; the number i of an agent is for MARL=True" if name == "action" else ""
+            hint = ""
+            if name == "action" and not several and not is_recurrent(agent):
+                hint = "; a state comes with initial_state(), the number i of an agent with MARL=True"
             raise AgentContractError(
                 f"{type(agent).__name__}.{name} takes {_shown(signature)}, but is called with {given}{hint}"
             )

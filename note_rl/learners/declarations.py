@@ -373,8 +373,8 @@ def _check_buffer(kind: type[Declared], settings: Settings) -> None:
     if _from_sequences(settings) and "ended" not in kind.batch_attributes:
         raise AgentContractError(
             "{} draws sequences, s [B, T, ...] and r [B, T], and episodes end within them: the loss of {} must read "
-            "self.ended [B, T], and declare that as batch_attributes = ('ended',); else {}",
-            *(SEQUENCES.at(True), kind.__name__, SEQUENCES.leave_out()),
+            "self.ended [B, T], and declare that as batch_attributes = {!r}; else {}",
+            *(SEQUENCES.at(True), kind.__name__, (*kind.batch_attributes, "ended"), SEQUENCES.leave_out()),
         )
 
 

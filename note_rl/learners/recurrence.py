@@ -46,36 +46,50 @@ class RecurrentState:
             AgentContractError: The agent's states are not alike from step to step.
         """
         before = self._before(agent, len(obs), starts)
+        if self._keeps_before:
+            self.before = packed(before)  # first, as action() may write into the arrays that it is given
         answers, after = answer(obs, before)
         self.arrays = _checked(after, before, f"{type(agent).__name__}.action() returned")
-        if self._keeps_before:
-            self.before = packed(before)
         return answers
 
     def _before(self, agent: Any, num: int, starts: BoolArray | None) -> State:
         if self.arrays is not None and (starts is None or True not in starts.tolist()):
             return self.arrays
-        initial = {name: np.asarray(values) for name, values in agent.initial_state(num).items()}
-        if not initial or any(values.shape[:1] != (num,) for values in initial.values()):
-            raise AgentContractError(
-                f"{type(agent).__name__}.initial_state({num}) must give arrays with {num} rows by name, such as "
-                f"{{'h': zeros of [{num}, 64]}}; got {_shown(initial)}"
-            )
+        initial = initial_state_of(agent, num)
         if self.arrays is None or starts is None:
             return initial
         arrays = self.arrays
         return {name: np.where(_of_rank(starts, arrays[name]), initial[name], arrays[name]) for name in initial}
 
 
+def initial_state_of(agent: Any, num: int) -> State:
+    """Returns copies of the arrays of an agent's `initial_state`, double precision brought to single.
+
+    Raises:
+        AgentContractError: They do not have a row for each of `num` environments.
+    """
+    initial = {name: np.array(values) for name, values in agent.initial_state(num).items()}
+    if not initial or any(values.shape[:1] != (num,) for values in initial.values()):
+        raise AgentContractError(
+            f"{type(agent).__name__}.initial_state({num}) must give arrays with {num} rows by name, such as "
+            f"{{'h': zeros of [{num}, 64]}}; got {_shown(initial)}"
+        )
+    return {name: _single(values) for name, values in initial.items()}
+
+
+def _single(values: Array) -> Array:
+    return values.astype(np.float32) if values.dtype == np.float64 else values
+
+
 def packed(state: Mapping[str, Array]) -> FloatArray:
-    """Returns the arrays of a state [N, ...] in a row in the order of their names, in single precision: [N, S]."""
+    """Returns a copy of a state [N, ...], its arrays in a row in the order of their names, in float32: [N, S]."""
     rows = [np.asarray(state[name], np.float32).reshape(len(state[name]), -1) for name in sorted(state)]
-    return rows[0] if len(rows) == 1 else np.concatenate(rows, axis=1)
+    return np.concatenate(rows, axis=1)
 
 
 def unpacked(rows: FloatArray, agent: Any) -> State:
     """Returns the arrays [N, ...] of an agent's states that stand in rows [N, S]."""
-    like = {name: np.asarray(values) for name, values in agent.initial_state(1).items()}
+    like = initial_state_of(agent, 1)
     names = sorted(like)
     parts = np.split(rows, np.cumsum([like[name].size for name in names])[:-1], axis=1)
     shaped = zip(names, parts, strict=True)
@@ -86,12 +100,12 @@ def unpacked(rows: FloatArray, agent: Any) -> State:
 
 
 def as_state(agent: Any, num: int, given: object) -> dict[str, Array]:
-    """A state given to predict(), in the types of numbers that this agent's memory has.
+    """A copy of a state given to predict(), in the types of numbers that this agent's memory has.
 
     Raises:
         SettingsError: It is no state of this agent for this number of environments.
     """
-    initial = agent.initial_state(num)
+    initial = initial_state_of(agent, num)
     alike = isinstance(given, Mapping) and given.keys() == initial.keys()
     if not alike or any(np.shape(given[name]) != np.shape(initial[name]) for name in initial):  # type: ignore[index]
         found = _shown(given) if isinstance(given, Mapping) else f"{given!r:.100}"
@@ -100,7 +114,7 @@ def as_state(agent: Any, num: int, given: object) -> dict[str, Array]:
             f"None where episodes begin; got {found}"
         )
     assert isinstance(given, Mapping)
-    return {name: np.asarray(given[name], np.asarray(initial[name]).dtype) for name in initial}
+    return {name: np.array(given[name], initial[name].dtype) for name in initial}
 
 
 def no_place(agent: str) -> SettingsError:

@@ -25,7 +25,7 @@ from note_rl.learners.policy_function import (
     check_search,
     greedy_rule,
 )
-from note_rl.learners.recurrence import RecurrentState, packed
+from note_rl.learners.recurrence import RecurrentState, initial_state_of, packed
 from note_rl.support.atomic_files import atomic_folder, atomic_target
 from note_rl.types import EPISODE_START, Array
 
@@ -84,8 +84,8 @@ def _kept(agent: Any) -> dict[str, Array]:
     """The part of the state of a recurrent agent that action() reads: by name, how episodes begin, [...] each."""
     if not is_recurrent(agent):
         return {}
-    state = agent.initial_state(1)
-    return {name: np.array(state[name][0]) for name in state_read_by(agent, "action")}
+    state = initial_state_of(agent, 1)
+    return {name: state[name][0] for name in state_read_by(agent, "action")}
 
 
 def _about_state(kept: Mapping[str, Array]) -> dict[str, str]:

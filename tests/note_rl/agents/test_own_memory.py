@@ -46,15 +46,14 @@ def in_keras():
 
         on_policy = True
         batch_attributes = ("advantage", "return_", "state_before", "episode_start", "log_prob_old")
-        set_defaults = {"PPO": True, "batch": "rollout", "num_epochs": 1}  # noqa: RUF012
         gamma = 0.99
 
-        def __init__(self, env, num_inputs, num_actions, units):
+        def __init__(self, env, units):
             super().__init__()
             self.env, self.units = env, units
             self.cell = keras.layers.GRUCell(units)
-            self.policy, self.critic = keras.layers.Dense(num_actions), keras.layers.Dense(1)
-            self.cell.build((None, num_inputs))
+            self.policy, self.critic = keras.layers.Dense(2), keras.layers.Dense(1)
+            self.cell.build((None, 2))
             self.policy.build((None, units))
             self.critic.build((None, units))
             self.param = [one for part in (self.cell, self.policy, self.critic) for one in part.trainable_variables]
@@ -94,8 +93,9 @@ def kind_of(framework):
 
 
 def made(framework, kind=None, **settings):
-    agent = (kind or kind_of(framework))(Counting, 2, 2, UNITS)
-    agent.set(**{"policy": SoftmaxPolicy(), "rollout_steps": 4, "num_envs": 6, "seed": 0, **settings})
+    agent = (kind or kind_of(framework))(Counting, units=UNITS)
+    rollouts = {"PPO": True, "rollout_steps": 4, "batch": "rollout", "num_epochs": 1}
+    agent.set(**{"policy": SoftmaxPolicy(), "num_envs": 6, "seed": 0, **rollouts, **settings})
     return agent
 
 
@@ -113,6 +113,71 @@ def test_it_learns_on_the_policy_that_acted(framework):
     assert agent.num_gradient_steps == 3
     assert max(one["far"] for one in reported) < 1e-6
     assert [one["begins"] for one in reported] == [2 / 4, 1 / 4, 1 / 4]  # steps 0 and 3, 6, 9
+
+
+def test_a_state_that_is_written_over_in_place_is_stored_as_it_was():
+    """As PyTorch programs often do, here in the array that initial_state() returns each time, too."""
+    (framework,) = frameworks()[0].values
+    reported, zeros = [], {}
+
+    class InPlace(in_torch()):
+        def initial_state(self, num_envs):
+            if num_envs not in zeros:
+                zeros[num_envs] = super().initial_state(num_envs)["hidden"]
+            return {"hidden": zeros[num_envs]}
+
+        def action(self, s, state):
+            answers, after = super().action(s, state)
+            state["hidden"].copy_(after["hidden"])
+            return answers, state
+
+    agent = made(framework, InPlace)
+    note = LambdaCallback(on_phase_end=lambda phase, logs: reported.append(dict(agent.reported)))
+    train(framework, agent, 72, note)
+    assert max(one["far"] for one in reported) < 1e-6
+    assert not any(array.any() for array in zeros.values())
+    before = {"hidden": np.ones((6, UNITS), np.float32)}
+    after = agent.predict(np.ones((6, 2), np.float32), before)[1]
+    assert (before["hidden"] == 1.0).all()
+    assert (after["hidden"] != 1.0).all()
+
+
+@BOTH
+def test_an_initial_state_in_double_precision_is_brought_to_single(framework):
+    class Double(kind_of(framework)):
+        def initial_state(self, num_envs):
+            return {"hidden": np.full((num_envs, self.units), 0.5)}
+
+    agent = made(framework, Double)
+    train(framework, agent)
+    assert agent.num_gradient_steps == 1
+    assert agent.predict(np.ones((6, 2), np.float32))[1]["hidden"].dtype == np.float32
+
+
+def test_a_state_without_an_initial_one_is_refused_by_name():
+    (framework,) = frameworks()[0].values
+
+    class Stateless(kind_of(framework)):
+        batch_attributes = ("advantage", "return_")
+
+        def initial_state(self, num_envs):
+            return {}
+
+    with pytest.raises(AgentContractError, match=r"takes \(s, state\).*a state comes with initial_state\(\)"):
+        train(framework, made(framework, Stateless))
+
+
+def test_sequences_of_a_pool_name_all_that_is_to_be_declared():
+    (framework,) = frameworks()[0].values
+
+    class OffPolicy(kind_of(framework)):
+        on_policy = None
+        batch_attributes = ("state_before", "episode_start")
+
+    agent = OffPolicy(Counting, units=UNITS)
+    agent.set(policy=SoftmaxPolicy(), num_envs=2, sequences=True, sequence_length=4, batch=2)
+    with pytest.raises(AgentContractError, match=r"= \('state_before', 'episode_start', 'ended'\)"):
+        train(framework, agent)
 
 
 @BOTH
@@ -159,11 +224,10 @@ def test_a_pool_of_single_transitions_is_refused():
 
     class OffPolicy(kind_of(framework)):
         on_policy = None
-        set_defaults = {}  # noqa: RUF012
         batch_attributes = ("state_before", "episode_start")
 
-    agent = OffPolicy(Counting, 2, 2, UNITS)
-    agent.set(policy=SoftmaxPolicy(), num_envs=2, PPO=False, batch=8)
+    agent = OffPolicy(Counting, units=UNITS)
+    agent.set(policy=SoftmaxPolicy(), num_envs=2, batch=8)
     whole = r"OffPolicy has a memory.*whole sequences, of rollouts or of a pool: .*PPO=True.*sequences=True"
     with pytest.raises(AgentContractError, match=whole):
         train(framework, agent)

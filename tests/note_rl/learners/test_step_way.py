@@ -84,7 +84,15 @@ def test_a_layer_that_may_do_anything_is_named(change, reason, caplog):
     change(next(layer for layer in agent.q_net.modules() if isinstance(layer, torch.nn.Linear)))
     with caplog.at_level(logging.WARNING):
         assert str(way_after_steps(agent)) == f"eager: {reason}"
-    assert f"{reason}: its gradient steps are taken eagerly" in caplog.text
+    assert f"{reason}: its gradient steps are taken eagerly; with jit_compile=True they" in caplog.text
+
+
+def test_a_class_with_a_layer_of_its_own_need_not_declare_anything(caplog):
+    agent = Mine(env="CartPole-v1", hidden_size=(8,))
+    next(layer for layer in agent.q_net.modules() if isinstance(layer, torch.nn.Linear)).__class__ = Foreign
+    with caplog.at_level(logging.WARNING):
+        assert str(way_after_steps(agent)) == "eager: Mine has a layer Foreign, which is not one of torch.nn"
+    assert "traceable" not in caplog.text
 
 
 def test_without_being_asked_for_nothing_is_recorded():

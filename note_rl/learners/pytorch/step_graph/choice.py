@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from note_rl.errors import say_once
-from note_rl.errors.wording import Sentence
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.captured_values import is_same
 from note_rl.learners.pytorch.optimizer_step import Stepper
@@ -33,9 +32,6 @@ from note_rl.settings.switch_names import JIT_COMPILE
 _log = logging.getLogger(__name__)
 
 _WORTH_RECORDING = 2_000  # gradient steps to come: recording takes 0.1 to 0.5 s and saves 0.1 to 0.5 ms per step
-_REMEDY = Sentence(
-    "with `traceable = True` in the class, or {}, they are recorded and take about half the time", JIT_COMPILE.at(True)
-)
 _MAX_TRACES = 20
 _NOT_TRACEABLE = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, AssertionError)
 _TOO_FEW = f"fewer than {_WORTH_RECORDING:,} gradient steps were to come, and a recording takes longer than it saves"
@@ -200,9 +196,10 @@ class Traces:
             self._resumed = _ORDINARY
         self._known.clear()
         self.eager.guards = None
-        if self._jit == "auto" and (reason := why_not_recorded(self.eager.agent)):
-            self.why_eager = self._not_recorded = reason
-            say_once(_log, "{}: its gradient steps are taken eagerly; {}", reason, _REMEDY)
+        if self._jit == "auto" and (why := why_not_recorded(self.eager.agent)) is not None:
+            self.why_eager = self._not_recorded = why.reason
+            said = "{}: its gradient steps are taken eagerly; {} they are recorded and take about half the time"
+            say_once(_log, said, why.reason, why.remedy)
             return False
         self.eager.watch(columns)
         return True

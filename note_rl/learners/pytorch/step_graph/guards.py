@@ -2,11 +2,13 @@
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from operator import is_
 from typing import Any
 
 from torch import Tensor, nn
 
+from note_rl.errors.wording import Sentence
 from note_rl.learners.captured_values import ABSENT, PLAIN, is_same
 from note_rl.learners.python_objects import iterator_named_by
 from note_rl.learners.pytorch.modes import networks_in, networks_of
@@ -16,8 +18,11 @@ from note_rl.learners.pytorch.step_graph.lookups import Lookup, noted
 from note_rl.learners.pytorch.step_graph.process_settings import types_of_numbers
 from note_rl.learners.pytorch.tensors import named_tensors
 from note_rl.learners.pytorch.torch_internals import hooks_of
+from note_rl.settings.switch_names import JIT_COMPILE
 
 _LOOKED_AT = (*PLAIN, Tensor, nn.Module)
+_ASKED = Sentence("with {}", JIT_COMPILE.at(True))
+_DECLARED = Sentence("with `traceable = True` in the class, or {},", JIT_COMPILE.at(True))
 
 
 class _Read:
@@ -141,21 +146,33 @@ class Guards:
         return None if self._layers.are_unchanged() else "a layer"
 
 
-def why_not_recorded(agent: Any) -> str:
-    """Why steps are not recorded unless that is asked for; empty: the class of the agent declares that they may be.
+@dataclass(frozen=True)
+class NotRecorded:
+    """Why steps are not recorded unless that is asked for.
+
+    Attributes:
+        reason: A clause.
+        remedy: With what they would be.
+    """
+
+    reason: str
+    remedy: Sentence
+
+
+def why_not_recorded(agent: Any) -> NotRecorded | None:
+    """Why steps are not recorded unless that is asked for; None: the class of the agent declares that they may be.
 
     A subclass says so itself: what it adds may do what a recording would freeze. Nor is a layer known that is neither
     torch's nor this project's, or has hooks.
     """
     name = type(agent).__name__
-    if not vars(type(agent)).get("traceable", False):
-        return f"{name} does not declare `traceable = True`"
     for network in networks_of(agent):
         for layer in network.modules():
             if not layer_is_known(layer):
                 hooks = "which has hooks" if _is_ours_or_torchs(layer) else "which is not one of torch.nn"
-                return f"{name} has a layer {type(layer).__name__}, {hooks}"
-    return ""
+                return NotRecorded(f"{name} has a layer {type(layer).__name__}, {hooks}", _ASKED)
+    declared = vars(type(agent)).get("traceable", False)
+    return None if declared else NotRecorded(f"{name} does not declare `traceable = True`", _DECLARED)
 
 
 def layer_is_known(layer: nn.Module) -> bool:
