@@ -9,7 +9,7 @@ from tuner.features.decision.allocation import best_of, next_of
 from tuner.features.decision.facts import Believed
 from tuner.features.decision.gaussian_process import Observations, Posterior, posterior
 from tuner.features.decision.parameter_places import coordinates_of
-from tuner.features.decision.run_scores import Scoring
+from tuner.features.decision.run_scores import Scoring, moved_up
 from tuner.results.metric import FloatArray
 from tuner.results.records import CONFIRM, RunRecord
 from tuner.results.statistics import student_t
@@ -85,7 +85,7 @@ class StudyModel:
         return self._posterior(again, [(index, found.means[index]) for index in pending]) if pending else found
 
     def _posterior(self, again: Sequence[RunRecord], expected: Sequence[tuple[int, float]]) -> Posterior:
-        told = [*self._scores, *filter(None, map(self._scoring, again))]
+        told = moved_up([*self._scores, *filter(None, map(self._scoring, again))])
         owners = [*(self._indices[one.label] for one in told), *(index for index, _ in expected)]
         values = [*(one.value for one in told), *(value for _, value in expected)]
         variances = [*(one.variance for one in told), *(0.0 for _ in expected)]

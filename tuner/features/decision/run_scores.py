@@ -1,7 +1,7 @@
 """Runs as evidence of the true scores of their configurations, each with its variance."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,8 @@ _FEWEST = 4
 """Complete runs by which early scores are read: with fewer their line says nothing of what it leaves open."""
 _FAR_OUT = 3.0
 """Interquartile ranges below the lower quartile, where Tukey (1977) calls a value far out."""
+_FEWEST_BY_QUARTILES = 8
+"""Scores by whose quartiles others may be called far out: three that happen to be alike would condemn all others."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,6 @@ class Score:
 class Scoring:
     """Scores runs, with the runs of the screening stage as the reference.
 
-    Scores far below all others, such as what diverged, are moved up to where values are called far out: a model whose
-    noise is normal would else know of nothing but them.
-
     Args:
         screened: The runs of the screening stage.
         metric: By which curves are scored.
@@ -44,24 +43,23 @@ class Scoring:
     def __init__(self, screened: Sequence[RunRecord], metric: Metric) -> None:
         self._metric = metric
         self._complete = [run for run in screened if run.complete and run.curve]
-        known = [run.score for run in screened if run.score is not None]
-        self._floor = _floor(known)
-        self._worst = max(min(known, default=self._floor), self._floor)
+        self._worst = min((run.score for run in screened if run.score is not None), default=None)
         self._lines: dict[float, _Line | None] = {}
 
     def __call__(self, run: RunRecord) -> Score | None:
         """The score of a run as evidence about its configuration; None: the run says nothing about it.
 
         One that was pruned says what is to be expected of it, and one behind screening that crashed to the end counts
-        as the worst there is.
+        as the worst of screening.
         """
         if run.score is not None:
-            return Score(run.label, max(run.score, self._floor))
+            return Score(run.label, run.score)
         if run.outcome is Outcome.PRUNED and run.curve:
             until = run.curve[-1][0]
             line = self._line(until)
             return None if line is None else Score(run.label, line.at(self._partial(run, until)), line.variance)
-        return Score(run.label, self._worst) if run.outcome is not None and run.stage != SCREEN else None
+        crashed = run.outcome is not None and run.stage != SCREEN
+        return Score(run.label, self._worst) if crashed and self._worst is not None else None
 
     def _line(self, until: float) -> "_Line | None":
         """Final scores of complete runs by those after a part of the budget; None: too few have one."""
@@ -105,8 +103,14 @@ class _Line:
         return self.mean + self.slope * (x - self.centre)
 
 
-def _floor(values: Sequence[float]) -> float:
-    if not values:
-        return -np.inf
+def moved_up(scores: Sequence[Score]) -> list[Score]:
+    """Returns scores of which those far below the others, such as what diverged, lie where values are called far out.
+
+    A model whose noise is normal would else know of nothing but them. Of few scores none is far out.
+    """
+    values = [one.value for one in scores if one.variance == 0.0]
+    if len(values) < _FEWEST_BY_QUARTILES:
+        return list(scores)
     lower, upper = np.percentile(values, [25.0, 75.0])
-    return float(lower - _FAR_OUT * (upper - lower)) if upper > lower else -np.inf
+    floor = float(lower - _FAR_OUT * (upper - lower)) if upper > lower else -np.inf
+    return [replace(one, value=max(one.value, floor)) for one in scores]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.tuner.reporting.summaries import run
-from tuner.features.decision.run_scores import Score, Scoring
+from tuner.features.decision.run_scores import Score, Scoring, moved_up
 from tuner.results.metric import Final
 from tuner.results.records import RunRecord
 from tuner.trial.messages import Outcome
@@ -52,10 +52,24 @@ def test_a_crash_on_a_fresh_seed_is_the_worst_score_there_is() -> None:
     assert Scoring(SCREENED, Final())(crashed) == Score("trial 3", 11.0)
 
 
+def scores(*values: float) -> list[Score]:
+    return [Score(f"trial {number}", value) for number, value in enumerate(values)]
+
+
 def test_what_lies_far_below_is_moved_up() -> None:
-    """Of 1, 2, 3, 4 and -1000 the quartiles are 1 and 3: far out begins at 1 - 3 * 2."""
-    scored = [complete(number, 0.0, float(number)) for number in range(1, 5)]
-    diverged = run("trial 0", "screen", -1000.0, outcome=Outcome.DIVERGED)
-    scoring = Scoring([*scored, diverged], Final())
-    assert scoring(diverged) == Score("trial 0", -5.0)
-    assert scoring(scored[3]) == Score("trial 4", 4.0)
+    """Of 1 to 8 and -1000 the quartiles are 2 and 6: far out begins at 2 - 3 * 4."""
+    given = scores(-1000.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
+    assert moved_up(given) == [Score("trial 0", -10.0), *given[1:]]
+
+
+def test_of_few_scores_none_is_far_out() -> None:
+    """Three alike on one seed, and what they came to on another one: the quartiles of the three say 0.62."""
+    given = scores(0.637, 0.637, 0.631, 0.416, 0.597, 0.584)
+    assert moved_up(given) == given
+
+
+def test_what_is_expected_of_pruned_runs_draws_no_line() -> None:
+    """With these, too, the quartiles would be 0 and 6."""
+    sure = scores(-1000.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
+    expected = [Score("trial 9", 0.0, 1.0)] * 9
+    assert moved_up([*sure, *expected]) == [Score("trial 0", -10.0), *sure[1:], *expected]
