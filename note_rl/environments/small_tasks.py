@@ -29,6 +29,8 @@ _ALIKE: Final = ("reward", "time_limit")
 _STAYS: Final = 0.9
 """Share from which on an action is to stay."""
 _WAIT: Final = 5
+_EPISODE_STEPS: Final = {"next_step": 2, "delay": 1 + _WAIT, "memory": 3}
+"""Steps of an episode, where that is not one."""
 
 
 class SmallTask(gymnasium.Env[Array, Any]):
@@ -39,7 +41,8 @@ class SmallTask(gymnasium.Env[Array, Any]):
             noise: the same, with noise in rewards and observations. next_step: the right first action decides what the
             second observation is, and that the reward. delay: the same, five steps later. time_limit: the right
             action is to stay, which is rewarded a little, for three steps; any other is to leave, which is rewarded
-            once, and more.
+            once, and more. memory: the first observation says which action is right at the third step; the two
+            observations after it do not.
         continuous: Whether actions are numbers from -1 to 1.
     """
 
@@ -66,9 +69,10 @@ class SmallTask(gymnasium.Env[Array, Any]):
             leaves = self._right(action) < _STAYS
             reward = LEAVE_REWARD if leaves else STAY_REWARD
             return self._obs(), reward, leaves, not leaves and self._num_steps >= TIME_LIMIT, {}
-        if self._num_steps == 1:
+        last = _EPISODE_STEPS.get(self._kind, 1)
+        if self._num_steps == (last if self._kind == "memory" else 1):
             self._share = self._right(action)
-        ended = self._num_steps > {"next_step": 1, "delay": _WAIT}.get(self._kind, 0)
+        ended = self._num_steps == last
         noise = _NOISE * float(self.np_random.standard_normal()) if self._kind == "noise" else 0.0
         return self._obs(), self._share + noise if ended else 0.0, ended, False, {}
 
@@ -85,10 +89,11 @@ class SmallTask(gymnasium.Env[Array, Any]):
             others = np.array([1.0, self._num_steps / _WAIT, 0.0])
         if self._kind == "time_limit":
             others[1] = 0.0  # nothing shows how much time is left
-        shown = self._sign if self._num_steps == 0 else 2.0 * self._share - 1.0
+        after = 0.0 if self._kind == "memory" else 2.0 * self._share - 1.0
+        shown = self._sign if self._num_steps == 0 else after
         return np.array([1.0 if self._kind in _ALIKE else shown, *others], np.float32)
 
 
-KINDS: Final = ("reward", "observation", "noise", "next_step", "delay", "time_limit")
+KINDS: Final = ("reward", "observation", "noise", "next_step", "delay", "time_limit", "memory")
 
 gymnasium.register(NAME, entry_point="note_rl.environments.small_tasks:SmallTask")

@@ -35,16 +35,17 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     def before(task: Task) -> None:
         waiting_line.show(f"training: {task.asks}")
 
-    failed: list[Task] = []
+    answers: list[Answer] = []
     for answer in check_agent(resolved, before):
         waiting_line.erase()
         console.print(f"{escape(answer.task.asks):<{width}}  {_outcome(answer)}", highlight=False, soft_wrap=True)
-        failed += [] if answer.passed else [answer.task]
+        answers.append(answer)
+    failed = [answer.task for answer in answers if not answer.passed]
     if not failed:
-        console.print(f"all {len(TASKS)} tasks are learned", highlight=False)
+        console.print(f"all {len(answers)} tasks are learned", highlight=False)
         return 0
     console.print(
-        f"{len(failed)} of {len(TASKS)} tasks are not learned. A task needs the parts of the tasks above it and one "
+        f"{len(failed)} of {len(answers)} tasks are not learned. A task needs the parts of the tasks above it and one "
         f"more: begin with the first one that is not learned. Look at {failed[0].suspects}.",
         highlight=False,
         soft_wrap=True,

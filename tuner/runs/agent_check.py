@@ -6,6 +6,7 @@ from typing import Final
 
 from note_rl.environments.small_tasks import ID, STAY_REWARD, TIME_LIMIT
 from note_rl.errors import DivergedError, EnvironmentMismatchError
+from note_rl.learners.declarations import is_recurrent
 from note_rl.training.callbacks import Callback, Logs
 from tuner.config.composition import RunConfig
 from tuner.config.vocabulary import speaking_of_settings
@@ -32,6 +33,7 @@ class Task:
         low: Mean return from which on it is.
         high: The highest that there should be.
         suspects: Where to look if it is not.
+        needs_memory: Whether only an agent with a state can learn it.
     """
 
     kind: str
@@ -39,6 +41,7 @@ class Task:
     low: float
     high: float
     suspects: str
+    needs_memory: bool = False
 
     def is_learned(self, mean_return: float) -> bool:
         """Whether a return is that of an agent that has learned it."""
@@ -105,6 +108,15 @@ TASKS: Final = (
         _STAYS + 0.05,
         "episodes that are cut off: done must be 1 only where the task itself has ended; a discount below 0.9",
     ),
+    Task(
+        "memory",
+        "three steps: the first observation names the last action",
+        0.9,
+        1.0,
+        "the state that action() returns, the states in the loss (state_before, then the one behind each step, and "
+        "that of initial_state() where episode_start is 1), and sequences of one step (sequence_length)",
+        needs_memory=True,
+    ),
 )
 
 
@@ -132,7 +144,7 @@ class Answer:
 
 
 def check_agent(config: JsonDict, before: Callable[[Task], None] = lambda task: None) -> Iterator[Answer]:
-    """Trains an agent on each task, and on those that it fails with more seeds.
+    """Trains an agent on each task that agents of its kind can learn, and on those that it fails with more seeds.
 
     Args:
         config: Of a run, resolved; its environment is replaced.
@@ -141,8 +153,10 @@ def check_agent(config: JsonDict, before: Callable[[Task], None] = lambda task: 
     Raises:
         UserError, note_rl.errors.NoteRLError: The agent cannot be built, or acts in neither kind of environment.
     """
-    continuous = _acts_with_numbers(config)
+    continuous, remembers = _tried_out(config)
     for task in TASKS:
+        if task.needs_memory and not remembers:
+            continue
         before(task)
         first = int(config["seed"])
         attempts = [_attempt(config, task, continuous, first)]
@@ -151,18 +165,23 @@ def check_agent(config: JsonDict, before: Callable[[Task], None] = lambda task: 
         yield Answer(task, tuple(attempts))
 
 
-def _acts_with_numbers(config: JsonDict) -> bool:
-    """Whether the agent takes actions that are numbers; one that takes both is given a choice of actions."""
+def _tried_out(config: JsonDict) -> tuple[bool, bool]:
+    """Whether the agent takes actions that are numbers, and whether it is recurrent.
+
+    One that takes a choice of actions, too, is given that.
+    """
     refusals: list[Exception] = []
     for continuous in (False, True):
         run = _run_config(config, TASKS[0], continuous, int(config["seed"]))
         try:
             with few_threads(run.backend), speaking_of_settings():
-                build_run(run).try_out()
+                built = build_run(run)
+                built.try_out()
+                remembers = is_recurrent(built.agent)
         except Exception as refusal:  # noqa: BLE001 - an agent of the user's own may fail in any way on the other kind
             refusals.append(refusal)
         else:
-            return continuous
+            return continuous, remembers
     raise next((one for one in refusals if not isinstance(one, EnvironmentMismatchError)), refusals[0])
 
 

@@ -58,6 +58,18 @@ def test_a_time_limit_cuts_off_and_leaving_ends():
     assert played("time_limit", [RIGHT, RIGHT, WRONG])[2][1:] == (LEAVE_REWARD, True, False)
 
 
+def test_the_first_observation_names_the_last_action():
+    signs = set()
+    for seed in range(8):
+        steps = played("memory", [WRONG, WRONG, RIGHT], seed=seed)
+        sign = steps[0][0][0]
+        assert [obs[0] for obs, _, _, _ in steps] == [sign, 0.0, 0.0]
+        assert [step[1:] for step in steps] == [(0.0, False, False)] * 2 + [(float(sign > 0.0), True, False)]
+        assert played("memory", [RIGHT, RIGHT, OTHER], seed=seed)[2][1] == float(sign < 0.0)
+        signs.add(sign)
+    assert signs == {-1.0, 1.0}
+
+
 def test_numbers_are_right_by_their_distance():
     for action, share in ((0.5, 1.0), (0.0, 0.75), (-0.5, 0.0), (-1.0, 0.0)):
         assert played("reward", [action], continuous=True)[0][1] == share

@@ -7,7 +7,7 @@ from tuner.runs import agent_check
 
 BROKEN = """
 import torch
-from note_rl.agents.pytorch import DQN
+from note_rl.agents.pytorch import A2C, DQN
 
 class Climbing(DQN):
     def __call__(self, *batch):
@@ -20,6 +20,11 @@ class Numb(DQN):
 class Blind(DQN):
     def next_value(self, next_s):
         return 0.0 * super().next_value(next_s)
+
+class Forgetful(A2C):
+    def action(self, s, state):
+        probabilities, state = super().action(s, state)
+        return probabilities, {name: 0.0 * values for name, values in state.items()}
 """
 SMALL = ("network.hidden_sizes=[16]", "training.jit_compile=false")
 
@@ -60,6 +65,36 @@ def test_a_broken_part_is_named(
     assert "not learned with 0 of 3 seeds" in first
     assert last.startswith("1 of 1 tasks are not learned.")
     assert suspect in last
+
+
+WITH_MEMORY = ("a2c", "network=gru", "training.total_steps=8000")
+
+
+@pytest.mark.parametrize("backend", ["torch", "keras"])
+def test_an_agent_with_a_memory_has_a_task_more(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    answer = checked(tuner, monkeypatch, {"reward", "memory"}, *WITH_MEMORY, f"backend={backend}")
+    assert (answer.status, answer.errors) == (0, ""), answer
+    _, memory, last = answer.output.splitlines()
+    assert memory.startswith("three steps: the first observation names the last action  learned in ")
+    assert last == "all 2 tasks are learned"
+
+
+def test_an_agent_without_one_does_not(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = checked(tuner, monkeypatch, {"reward", "memory"}, "dqn")
+    assert (answer.status, answer.errors) == (0, ""), answer
+    assert answer.output.splitlines()[1:] == ["all 1 tasks are learned"]
+
+
+def test_an_agent_that_forgets_fails_there_alone(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = checked(tuner, monkeypatch, {"observation", "memory"}, *WITH_MEMORY, "agent._target_=broken.Forgetful")
+    assert answer.status == 1, answer
+    first, memory, last = answer.output.splitlines()
+    assert "learned in " in first
+    assert "not learned with 0 of 3 seeds" in memory
+    assert last.startswith("1 of 2 tasks are not learned.")
+    assert "the state that action() returns" in last
 
 
 def test_a_loss_that_is_not_finite_is_a_task_that_is_not_learned(
