@@ -118,6 +118,7 @@ COMMANDS = {
             only_shows=True,
             positional="agent",
             key_of=_group_key,
+            own_code=True,
             usage="[AGENT|GROUP] [...]",
         ),
         Command(

@@ -22,13 +22,14 @@ from note_rl.learners.declarations import Declared, check_actions, check_setting
 from note_rl.policy.discrete import DiscretePolicy
 from note_rl.settings import Plateau, RolloutSettings, Settings
 from note_rl.settings.state_dependent_noise import check_explores_alike
+from note_rl.support.near_names import nearest
 from note_rl.tree_search import simulator_of
 from tuner.checking.hydra_messages import paths_of
 from tuner.checking.other_libraries import called_here
 from tuner.checking.schema import Schema
 from tuner.checking.schemas import schema_of
 from tuner.checking.sections import Choices, check_parts, check_ranges_of, check_sections, left_out, refuse_missing
-from tuner.config.composition import BackendConfig, RunConfig, to_json
+from tuner.config.composition import HYDRA_KEYS, BackendConfig, RunConfig, to_json
 from tuner.config.paths import set_path
 from tuner.config.setting_declarations import check_declared
 from tuner.config.signatures import class_constants, class_methods, signature_of
@@ -126,8 +127,32 @@ def _check_experience(resolved: JsonDict) -> None:
     if wrong is not None and buffer.get("_target_") == wrong[0]:
         own = "recurrent" if constants.get("needs_memory") else wrong[2]
         raise UserError(f"{name} {wrong[1]}: use buffer={own}")
-    if buffer.get("_target_") == _SEQUENCES:
+    reads = constants.get("batch_attributes")
+    if buffer.get("_target_") == _SEQUENCES and not (isinstance(reads, tuple) and "ended" in reads):
         _refuse_steps_of_replay(name, buffer)
+    if not agent["_target_"].startswith("note_rl."):
+        _refuse_settings_of_another(agent, buffer)
+
+
+def _refuse_settings_of_another(agent: JsonDict, buffer: JsonDict) -> None:
+    """Names all at once that are set for another agent where a class of the user's own stands in its place."""
+    words = [f"~{part}.{key}" for part, node in (("agent", agent), ("buffer", buffer)) for key in _strange_in(node)]
+    if len(words) > 1:
+        raise UserError(
+            f"settings of another agent are there, which {agent['_target_']} or its buffer does not take: write a file "
+            f"for it (tuner guide agents), or type {' '.join(words)}, and leave out what you have typed of these"
+        )
+
+
+def _strange_in(node: JsonDict) -> Iterator[str]:
+    """The settings that a target does not take, without those that seem misspelt."""
+    try:
+        signature = signature_of(str(node.get("_target_")))
+    except UserError:  # said where parts are checked
+        return
+    if signature is not None and not signature.is_open:
+        known = (*signature.parameters, *HYDRA_KEYS)
+        yield from (key for key in node if key not in known and not nearest(key, signature.parameters))
 
 
 def _refuse_steps_of_replay(agent: str, buffer: JsonDict) -> None:

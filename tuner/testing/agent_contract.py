@@ -27,7 +27,8 @@ class AgentContract:
     """Tests of an agent, by short runs of it in this process.
 
     Attributes:
-        config_dir: The folder of groups that holds its file; None: it needs none.
+        config_dir: The folder of groups that holds agent/NAME.yaml and, as for `tuner tune`, space/NAME.yaml; None: it
+            needs none.
         exact: Whether a run that is interrupted ends with the same numbers. Say False where a library cannot do that.
     """
 

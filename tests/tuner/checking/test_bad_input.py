@@ -265,6 +265,7 @@ def test_tune(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, case: str) ->
 
 
 OWN = """
+from note_rl import RL_pytorch
 from note_rl.agents.pytorch import DQN, PPO
 
 class Cautious(DQN):
@@ -278,6 +279,18 @@ class Bold(PPO):
 class Other(DQN):
     def __init__(self, network, gamma=0.9, tau=1.0):
         super().__init__(network=network)
+
+class Walker(RL_pytorch):
+    on_policy = True
+
+    def __init__(self, env, network, device, gamma=0.9):
+        super().__init__()
+
+class Reader(RL_pytorch):
+    batch_attributes = ("ended",)
+
+    def __init__(self, env, network, device, gamma=0.9):
+        super().__init__()
 
 class Track:
     def __init__(self, host): ...
@@ -312,6 +325,11 @@ OWN_CASES = {
         ["agent=cautious", "+agent.trust=1", "agent.gamma=7"],
         "agent.gamma=7 is not possible: it must lie between 0 and 1\n",
     ),
+    "one of them is misspelt": (
+        "train",
+        ["agent._target_=mine_refused.Reader", *(f"~agent.{name}" for name in OF_DQN), "~agent.tau", "+agent.gama=1"],
+        "takes no gama; did you mean agent.gamma?\n",
+    ),
     "replay for one that is on-policy": ("train", ["agent=bold", "buffer=replay"], "use buffer=rollout\n"),
     "no space": (
         "tune",
@@ -324,6 +342,21 @@ OWN_CASES = {
         "mine_refused.Other takes no env: an agent is made with env=, network= and device=",
     ),
 }
+
+
+OF_ANOTHER = " ".join(f"~agent.{name}" for name in ("tau", *OF_DQN))
+"""What agent=dqn sets, and a class that is no DQN does not take."""
+
+
+@pytest.mark.parametrize(
+    ("name", "buffer", "more"),
+    [("Walker", "rollout", " ~buffer.gradient_steps"), ("Reader", "sequences", " ~buffer.gradient_steps")],
+)
+def test_all_settings_of_another_agent_are_named_at_once(own: CommandLine, name: str, buffer: str, more: str) -> None:
+    typed = [f"agent._target_=mine_refused.{name}", f"buffer={buffer}", "policy=softmax"]
+    told = own.refused("train", *typed)
+    assert f"or type {OF_ANOTHER}{more}, and leave out" in told
+    preflight("train", [*typed, *OF_ANOTHER.split(), *more.split()])
 
 
 @pytest.fixture

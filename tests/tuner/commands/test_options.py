@@ -204,3 +204,17 @@ def test_odd_files_of_a_group_have_what_they_have(tuner: CommandLine) -> None:
 def test_what_a_list_of_a_group_would_ignore_is_refused(tuner: CommandLine) -> None:
     said = "group=sampler prints files as they are, with or without agent=ppo and seed=3: leave that out"
     assert said in tuner.refused("options", "sampler", "agent=ppo", "seed=3", "json=true")
+
+
+def test_a_class_in_this_folder_is_found_as_tuner_train_finds_it(tuner: CommandLine) -> None:
+    (tuner.folder / "my_own_agent.py").write_text(
+        "from note_rl.agents.pytorch import DQN\n\nclass Mine(DQN):\n    def __init__(self, *, own=3, **more): ...\n"
+    )
+    for group, text in {
+        "agent": "# @package _global_\ndefaults: [dqn]\nagent: {_target_: my_own_agent.Mine, own: 4}\n",
+        "space": "defaults: [dqn]\nagent: {own: {low: 1, high: 9}}\n",
+    }.items():
+        (tuner.folder / "mine" / group).mkdir(parents=True)
+        (tuner.folder / "mine" / group / "mine.yaml").write_text(text)
+    found = options(tuner, "--config-dir", "mine", "mine")["agent.own"]
+    assert (found["default"], found["search"]) == (4, {"low": 1, "high": 9})

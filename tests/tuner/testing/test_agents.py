@@ -3,6 +3,7 @@
 import pytest
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS
+from tuner.errors import UserError
 from tuner.testing import AgentContract
 
 
@@ -31,3 +32,17 @@ class Forgetful(AgentContract):
 def test_an_agent_that_breaks_a_rule_is_found(rule, tmp_path):
     with pytest.raises(AssertionError):
         getattr(Forgetful(), f"test_{rule}")(tmp_path)
+
+
+def test_an_agent_without_a_space_is_told_which_file_is_missing(tmp_path):
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "mine.yaml").write_text("# @package _global_\ndefaults: [dqn]\n")
+
+    class Spaceless(AgentContract):
+        config_dir = tmp_path
+
+        def make(self):
+            return ["agent=mine"]
+
+    with pytest.raises(UserError, match=r"write space/mine\.yaml in the folder of --config-dir"):
+        Spaceless().test_its_settings_are_accepted()
