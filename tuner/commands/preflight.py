@@ -19,6 +19,7 @@ from yaml import YAMLError
 from tuner.checking.config_folders import admit_composed, admit_folder, is_of_a_run
 from tuner.checking.features import InChecking
 from tuner.checking.hydra_messages import explain, first_sentence, in_words, parse_overrides
+from tuner.commands.class_defaults import say_overruled
 from tuner.config.cached_loader import ConfigLoader
 from tuner.config.composition import RunConfig, compose, config_loader
 from tuner.config.overrides import to_hydra
@@ -191,6 +192,8 @@ def _check(
         resolved = config_checks.check_config(config, known, config_name, loader.get_group_options)
     except UserError as error:
         raise UserError(f"{error}{_of_another_agent(loader, config_name, overrides)}") from error
+    if isinstance(resolved.get("agent"), dict) and isinstance(resolved.get("buffer"), dict):
+        say_overruled(loader, config, resolved, overrides)
     if with_run and "training" in resolved:
         config_checks.check_run(resolved)
         if resolved.get("executor") is not None and resolved.get("strategy"):

@@ -140,7 +140,7 @@ def _refuse_settings_of_another(agent: JsonDict, buffer: JsonDict) -> None:
     if len(words) > 1:
         raise UserError(
             f"settings of another agent are there, which {agent['_target_']} or its buffer does not take: write a file "
-            f"for it (tuner guide agents), or type {' '.join(words)}, and leave out what you have typed of these"
+            f"for it (tuner guide agents), or leave out what you have typed of these and type {' '.join(words)}"
         )
 
 

@@ -34,7 +34,7 @@ def test_an_agent_that_breaks_a_rule_is_found(rule, tmp_path):
         getattr(Forgetful(), f"test_{rule}")(tmp_path)
 
 
-def test_an_agent_without_a_space_is_told_which_file_is_missing(tmp_path):
+def test_the_missing_space_of_an_agent_is_named(tmp_path):
     (tmp_path / "agent").mkdir()
     (tmp_path / "agent" / "mine.yaml").write_text("# @package _global_\ndefaults: [dqn]\n")
 
