@@ -13,7 +13,7 @@ from tuner.study.space.drawn_points import anywhere
 from tuner.study.space.space import Parameter
 from tuner.trial.messages import JsonDict
 
-_NUM_DRAWN = 8  # each takes some 13 ms of each start of a study
+_NUM_DRAWN = 8  # each takes some 10 ms of each start of a study
 _TOO_MANY_REFUSED = 4  # trials may fail in a corner of a space; a space of which half fails is a mistake
 
 

@@ -1,5 +1,6 @@
 """From a run's configuration to its objects. The only caller of `hydra.utils.instantiate`."""
 
+import copy
 import functools
 import importlib
 import logging
@@ -29,6 +30,7 @@ from note_rl.training.film import FilmFile
 from note_rl.types import Evaluation, TrainResult
 from tuner.config.composition import BackendConfig, RunConfig
 from tuner.config.network_section import Networks
+from tuner.config.paths import targets_in
 from tuner.config.vocabulary import about_part, speaking_of_settings
 from tuner.errors import UserError
 from tuner.runs.devices import check_backend, device_of
@@ -38,6 +40,7 @@ from tuner.runs.quiet import quiet_import
 from tuner.trial.messages import JsonDict
 
 _log = logging.getLogger(__name__)
+_OURS = ("note_rl.", "tuner.")
 
 
 class TrainableAgent(Protocol):
@@ -364,7 +367,7 @@ def build_function(node: Mapping[str, Any]) -> Callable[..., object]:
 def _build(path: str, node: Mapping[str, Any], **made: Any) -> Any:
     """Builds a part of the configuration; further arguments are there already."""
     try:
-        return instantiate(dict(node), _convert_="all", **made)
+        return _instantiated(node, made)
     except InstantiationException as error:
         cause = error.__cause__
         if isinstance(cause, NoteRLError | UserError):
@@ -374,6 +377,34 @@ def _build(path: str, node: Mapping[str, Any], **made: Any) -> Any:
         if isinstance(cause, TypeError | ValueError):
             raise UserError(f"{path} ({node.get('_target_')}) cannot be built: {cause}") from error
         raise
+
+
+def _instantiated(node: Mapping[str, Any], made: Mapping[str, Any]) -> Any:
+    """As `hydra.utils.instantiate` has it, which takes 5 ms for each: one of ours that has no parts is just called."""
+    own = _of_ours(node)
+    if own is None:
+        return instantiate(dict(node), _convert_="all", **made)
+    arguments = {name: copy.deepcopy(value) for name, value in node.items() if name not in ("_target_", "_partial_")}
+    arguments |= made
+    if node.get("_partial_", False):
+        return functools.partial(own, **arguments)
+    try:
+        return own(**arguments)
+    except Exception as error:
+        raise InstantiationException(f"Error in call to target '{node['_target_']}':\n{error!r}") from error
+
+
+def _of_ours(node: Mapping[str, Any]) -> Callable[..., Any] | None:
+    """The class or function that a node names, if this project has it and it takes values alone; else None."""
+    name, *inside = [part.get("_target_") for _, part in targets_in(node)] or [None]
+    if not isinstance(name, str) or inside or {key for key in node if key.startswith("_")} - {"_target_", "_partial_"}:
+        return None
+    module, _, attribute = name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), attribute) if name.startswith(_OURS) else None
+    except (ImportError, AttributeError):
+        return None  # Hydra says what is wrong
+    return found if callable(found) and f"{found.__module__}.".startswith(_OURS) else None
 
 
 def _unimported(path: str, node: Mapping[str, Any], error: BaseException) -> BaseException:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tuner.config import sources
 from tuner.config.signatures import Argument, class_constants, class_methods, class_named_in, signature_of
+from tuner.config.sources import locate
 from tuner.errors import UserError
 
 
@@ -108,3 +110,12 @@ def test_another_name_of_a_class_has_its_signature(tmp_path: Path, monkeypatch: 
     assert signature_of("policies_of_a_test.Itself") is None
     assert class_named_in(algorithm, "known", "long") is None
     assert class_named_in(algorithm, "unknown", "short") is None
+
+
+def test_what_this_project_defines_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = "note_rl.settings.ReplaySettings", "optuna.samplers.TPESampler"
+    found = [locate(ours), locate(theirs)]
+    looked_for, find = [], sources.find_deepest
+    monkeypatch.setattr(sources, "find_deepest", lambda parts: looked_for.append(".".join(parts)) or find(parts))
+    assert [locate(ours), locate(theirs)] == found
+    assert (ours in looked_for, theirs in looked_for) == (False, True), "files of others may change"
