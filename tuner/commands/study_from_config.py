@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +54,8 @@ _WALKS = ("grid", "GridSampler", "BruteForceSampler")
 _MOST_RESOLVED = 64
 
 
-def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None = None) -> None:
-    """Refuses a search that cannot be.
+def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None = None) -> StudyDefinition:
+    """Refuses a search that cannot be; returns the study.
 
     Raises:
         UserError: Says what is wrong with it.
@@ -69,6 +69,7 @@ def check_study(config: DictConfig, overrides: Sequence[str], config_dir: str | 
     for one in definition.part_names or ("",):
         check_space(definition.within(one))
     _check_baselines(definition)
+    return definition
 
 
 def check_workplace(resolved: JsonDict) -> None:
@@ -170,7 +171,7 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
     search = settings.search
     configs = KnownConfigs(run_config, config_dir)
     name = study["name"] or _default_name(agent, run_config, study["size"], resolved["seed"])
-    begun = partial(_begun, str(resolved["storage"]["url"]), name)
+    begun = cache(partial(_begun, str(resolved["storage"]["url"]), name))
     space = Space.from_config(resolved["space"], run_config, _fixed(overrides))
     starts = named_starts(resolved["warm_start"])
     if starts == [AUTO]:

@@ -68,10 +68,10 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     if (other := _other(config)) is not None:
         other.check(config, folder, overrides, config_dir)
         return
-    check_study(config, overrides, config_dir)
+    definition = check_study(config, overrides, config_dir)
     if has_studies(url := str(config.storage.url)):
         with StudyStore(url) as store:
-            refuse_another(store, define(config, overrides, config_dir))
+            refuse_another(store, definition)
 
 
 def plan(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> int:

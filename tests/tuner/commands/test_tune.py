@@ -19,6 +19,7 @@ from tuner.commands.tune import TuneResult, _commands
 from tuner.config.composition import to_json
 from tuner.results.findings import Finding
 from tuner.study import StudyStore, summarise
+from tuner.study.storage import open_storage
 from tuner.trial.messages import Outcome
 
 ROOT = Path(__file__).parents[3]
@@ -93,10 +94,13 @@ def test_searched_values_reach_every_run_and_what_refers_to_them(tuner: CommandL
         assert config["buffer"]["num_steps"] * config["env"]["num_envs"] % config["buffer"]["batch_size"] == 0
 
 
-def test_the_same_command_continues(tuner: CommandLine) -> None:
+def test_the_same_command_continues(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     tune(tuner)
     before = {path: path.stat().st_mtime_ns for path in (tuner.folder / "studies").rglob("result.json")}
+    opened, real = [], open_storage._open_journal
+    monkeypatch.setattr(open_storage, "_open_journal", lambda path, log: opened.append(path) or real(path, log))
     assert tune(tuner).status == 0
+    assert len(opened) == 4, "a journal is read from its beginning each time"
     assert {path: path.stat().st_mtime_ns for path in (tuner.folder / "studies").rglob("result.json")} == before
     tune(tuner, "study.num_trials=7")
     assert len(list((tuner.folder / "studies" / "mine" / "screen").glob("*/result.json"))) == 7

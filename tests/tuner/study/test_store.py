@@ -5,6 +5,7 @@ from typing import Any
 
 import optuna
 import pytest
+from optuna.storages import JournalStorage
 
 from tests.tuner.studies import CONFIG, SPACE, FakeExecutor, journal, run_study
 from tests.tuner.study_records import scores
@@ -72,3 +73,12 @@ def test_another_sampler_and_code_on_resume_are_recorded_besides(
         summary = run_study(tmp_path, facts={"sampler": sampler})
     assert (summary.sampler, summary.code) == ("RandomSampler; then TPESampler", "one; then two")
     assert summary.space["agent.gamma"] == "0.9 .. 0.9999 (log of 1 - x)"
+
+
+def test_a_study_is_found_without_a_look_at_the_others(tmp_path: Path) -> None:
+    """Optuna copies all studies of a storage for a list of their names, and a study is looked up 70 times."""
+    run_study(tmp_path, name="one")
+    with StudyStore(journal(tmp_path)) as store, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JournalStorage, "get_all_studies", None)
+        assert store.find("one", "confirm") is not None
+        assert store.find("two") is None

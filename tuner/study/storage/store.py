@@ -135,14 +135,23 @@ class StudyStore(ClosedAtExit):
     def find(self, name: str, stage: str = SCREEN) -> optuna.Study | None:
         """The Optuna study of a stage, or None."""
         full_name = study_name(name, stage)
+        if not self._has(full_name):
+            return None
         with readable(self.url):
-            if full_name not in optuna.get_all_study_names(self._storage):
-                return None
             study = optuna.load_study(
                 study_name=full_name, storage=self._storage, sampler=RandomSampler(), pruner=NopPruner()
             )
         self._check(study)
         return study
+
+    def _has(self, full_name: str) -> bool:
+        """Whether there is such a study of Optuna's: names are not listed, as Optuna copies all studies for that."""
+        with readable(self.url):
+            try:
+                self._storage.get_study_id_from_name(full_name)
+            except KeyError:
+                return False
+            return True
 
     def _check(self, study: optuna.Study) -> None:
         """Sees once to it that a study is sound, if it is one of ours."""
@@ -155,7 +164,7 @@ class StudyStore(ClosedAtExit):
         with readable(self.url):
             if begun is None or DEFINITION in study.user_attrs:
                 return DEFINITION in study.user_attrs
-            if begun not in optuna.get_all_study_names(self._storage):
+            if not self._has(begun):
                 return False
             return DEFINITION in optuna.load_study(study_name=begun, storage=self._storage).user_attrs
 
