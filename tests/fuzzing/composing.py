@@ -5,12 +5,14 @@ import os
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.machinery import ModuleSpec
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import omegaconf.base
 from hydra._internal import config_loader_impl
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import CachingConfigRepository
@@ -88,6 +90,7 @@ def remembering_files() -> Iterator[None]:
         _composing_with(Repository, list_once, *_merging_once(), _loading_once()),
         mock.patch.object(sources, "find_inside", _finding_once()),
         mock.patch.object(OverridesParser, "parse_rule", _parsing_once()),
+        mock.patch.object(omegaconf.base, "parse", cache(omegaconf.base.parse)),  # of references, to trees that stay
     ):
         yield
 

@@ -70,7 +70,7 @@ class TrainingConfigs:
             searched: Paths of values that were found, which stay as they are.
         """
         defaults = [{f"override /{group}": choice} for group, choice in self._choices.items()]
-        typed: Any = OmegaConf.to_container(compose(self._loader, "train", self.kept), resolve=False)
+        typed: Any = OmegaConf.to_container(self._typed, resolve=False)
         chosen: Any = OmegaConf.to_container(self._chosen, resolve=False)
         values = _judged(_Values(wanted, searched).written(wanted, chosen, typed))
         content = {"defaults": defaults, **values}
@@ -88,9 +88,14 @@ class TrainingConfigs:
         return [correction for correction in corrections if correction.startswith("~")]
 
     @cached_property
+    def _typed(self) -> DictConfig:
+        """The config of what was typed."""
+        return compose(self._loader, "train", self.kept)
+
+    @cached_property
     def _choices(self) -> dict[str, str]:
         """The choice of each group; what an experiment or `network@network.critic` sets is among the values."""
-        choices = compose(self._loader, "train", self.kept).hydra.runtime.choices
+        choices = self._typed.hydra.runtime.choices
         ours = {name: choice for name, choice in choices.items() if not {"/", "@"} & set(name) and choice is not None}
         return {group: choice for group, choice in ours.items() if group not in ("experiment", *_OF_A_RUN_ONLY)}
 
