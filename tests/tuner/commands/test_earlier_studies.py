@@ -1,5 +1,8 @@
 """A search that starts with what another study has found."""
 
+import shutil
+from pathlib import Path
+
 import optuna
 import pytest
 
@@ -10,6 +13,22 @@ from tests.tuner.commands.fake_studies import FAKE, SMALL_STUDY, STORAGE, tune
 pytestmark = pytest.mark.usefixtures("fake_executor")
 LATER = ("study.name=later", "study.num_trials=6")
 GAMMA, RATE = "agent.gamma", "optimizer.learning_rate"
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that is there once the study `mine` was run."""
+    return tmp_path_factory.mktemp("studies") / "mine"
+
+
+@pytest.fixture
+def searched(tuner: CommandLine, shelf: Path) -> None:
+    """The study `mine` of DQN in the working directory: run for the first test, copied for the others."""
+    if shelf.exists():
+        shutil.copytree(shelf, tuner.folder, dirs_exist_ok=True)
+    else:
+        tune(tuner, "agent=dqn")
+        shutil.copytree(tuner.folder, shelf)
 
 
 def points_of(name: str) -> list[dict[str, object]]:
@@ -25,8 +44,7 @@ def best_of(name: str) -> list[dict[str, object]]:
     return [dict(run.params) for run in ranked]
 
 
-def test_the_best_configurations_of_an_earlier_study_are_tried_first(tuner: CommandLine) -> None:
-    tune(tuner, "agent=dqn")
+def test_the_best_configurations_of_an_earlier_study_are_tried_first(tuner: CommandLine, searched: None) -> None:
     answer = tune(tuner, "agent=dqn", *LATER, "env=acrobot", "seed=1", "warm_start=study:mine")
     best, tried = best_of("mine"), points_of("later")
     assert tried[:4] == best[:4]
@@ -51,8 +69,7 @@ def test_the_default_configuration_among_the_best_is_called_so(tuner: CommandLin
     assert platform.load("later", storage=STORAGE).summary.starts == summary.starts, "nothing is tried again"
 
 
-def test_values_outside_of_a_range_are_moved_to_its_nearest_end(tuner: CommandLine) -> None:
-    tune(tuner, "agent=dqn")
+def test_values_outside_of_a_range_are_moved_to_its_nearest_end(tuner: CommandLine, searched: None) -> None:
     best = best_of("mine")
     middle = sorted(float(str(point[GAMMA])) for point in best[:4])[1]
     narrow = f"space.agent.gamma={{low: {middle}, high: 0.9999}}"  # without the default, 0.99, as it happens
@@ -63,8 +80,7 @@ def test_values_outside_of_a_range_are_moved_to_its_nearest_end(tuner: CommandLi
         assert "policy.eps" not in now
 
 
-def test_between_the_values_of_a_grid_the_default_is_taken(tuner: CommandLine) -> None:
-    tune(tuner, "agent=dqn")
+def test_between_the_values_of_a_grid_the_default_is_taken(tuner: CommandLine, searched: None) -> None:
     grid = ("~space.agent.gamma", "+space.agent.gamma={choices: [0.9, 0.99, 0.9999]}")
     tune(tuner, "agent=dqn", *LATER, "warm_start=study:mine", *grid)
     tried = points_of("later")[:4]
@@ -72,8 +88,7 @@ def test_between_the_values_of_a_grid_the_default_is_taken(tuner: CommandLine) -
     assert [point[RATE] for point in tried] == [point[RATE] for point in best_of("mine")[:4]]
 
 
-def test_a_study_goes_on_when_the_earlier_one_is_gone_or_has_grown(tuner: CommandLine) -> None:
-    tune(tuner, "agent=dqn")
+def test_a_study_goes_on_when_the_earlier_one_is_gone_or_has_grown(tuner: CommandLine, searched: None) -> None:
     tune(tuner, "agent=dqn", *LATER, "warm_start=study:mine")
     before = points_of("later")
     tune(tuner, "agent=dqn", "study.num_trials=12")
@@ -87,14 +102,19 @@ def test_a_study_goes_on_when_the_earlier_one_is_gone_or_has_grown(tuner: Comman
     assert len(after) == 8
 
 
-def test_what_cannot_be_started_with_is_refused(tuner: CommandLine) -> None:
-    def refused(*arguments: str) -> str:
-        return tuner.refused("tune", *FAKE, *SMALL_STUDY, *LATER, *arguments).strip()
+def refused(tuner: CommandLine, *arguments: str) -> str:
+    return tuner.refused("tune", *FAKE, *SMALL_STUDY, *LATER, *arguments).strip()
 
+
+def test_without_a_storage_there_is_no_study_to_start_with(tuner: CommandLine) -> None:
     assert "warm_start=study:mine: there is no study in this storage yet" in refused(
-        "agent=dqn", "warm_start=study:mine"
+        tuner, "agent=dqn", "warm_start=study:mine"
     )
-    tune(tuner, "agent=dqn")
-    assert "there is no study min; did you mean mine?" in refused("agent=dqn", "warm_start=study:min")
-    assert "warm_start=study:later is the study that begins here" in refused("agent=dqn", "warm_start=study:later")
-    assert "searched dqn, and ppo is searched" in refused("agent=ppo", "warm_start=study:mine")
+
+
+def test_what_cannot_be_started_with_is_refused(tuner: CommandLine, searched: None) -> None:
+    assert "there is no study min; did you mean mine?" in refused(tuner, "agent=dqn", "warm_start=study:min")
+    assert "warm_start=study:later is the study that begins here" in refused(
+        tuner, "agent=dqn", "warm_start=study:later"
+    )
+    assert "searched dqn, and ppo is searched" in refused(tuner, "agent=ppo", "warm_start=study:mine")

@@ -386,7 +386,7 @@ STUDIES = {
         "+space.agent.rounds={choices: [900, 3]}",
     ),
     "a library": (
-        *("agent=sb3_ppo", "env.id=my_worlds:Mine-v0", "training.total_steps=600", "agent.n_steps=128"),
+        *("agent=sb3_ppo", "env.id=my_worlds:Mine-v0", "training.total_steps=256", "agent.n_steps=128"),
         *("space=none", "+space.agent.gamma={low: 0.9, high: 0.99}", "evaluation.num_episodes=1"),
     ),
 }
