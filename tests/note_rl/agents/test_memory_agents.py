@@ -182,7 +182,7 @@ def test_worker_processes_send_the_states_with_the_steps(overlapping):
     assert agent.reported["approx_kl"] > 1e-12 or not overlapping
 
 
-@pytest.mark.slow_in_keras("A2C")
+@pytest.mark.slow_in_keras("A2C", "gru")  # both cells have one state, as it is stored
 @BOTH
 @pytest.mark.parametrize(("kind", "cell"), [("PPO", "lstm"), ("PPO", "gru"), ("A2C", "gru")])
 def test_a_run_resumed_within_episodes_is_the_undisturbed_one(framework, kind, cell, tmp_path):

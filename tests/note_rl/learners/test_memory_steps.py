@@ -20,10 +20,19 @@ COLUMNS = ("obs", "action", "next_obs", "reward", "terminated")
 WAYS = [
     ("pytorch", False, "eager", 1e-6),
     ("pytorch", "auto", "replayed", 1e-6),
-    pytest.param("pytorch", True, "compiled", 1e-4, marks=[pytest.mark.slow, needs_compiler]),
+    ("pytorch", True, "compiled", 1e-4),
     ("keras", False, "traced", 1e-6),
     ("keras", True, "whole", 1e-4),
 ]
+KINDS = [("PPO", "lstm", False), ("A2C", "gru", True)]
+SLOW = (("PPO", "traced"), ("A2C", "whole"))  # in Keras; the other two have both cells and both ways
+
+
+def cases():
+    for way in WAYS:
+        for kind in KINDS:
+            slow = [pytest.mark.slow] * ("compiled" in way or (kind[0], way[2]) in SLOW)
+            yield pytest.param(*way, *kind, marks=[*slow, *[needs_compiler] * ("compiled" in way)])
 
 
 def sample_of(agent):
@@ -67,8 +76,7 @@ def gradients(framework, agent, sample):
     return [framework.array(one) for one in found]
 
 
-@pytest.mark.parametrize(("package", "jit", "way", "tolerance"), WAYS)
-@pytest.mark.parametrize(("kind", "cell", "shared"), [("PPO", "lstm", False), ("A2C", "gru", True)])
+@pytest.mark.parametrize(("package", "jit", "way", "tolerance", "kind", "cell", "shared"), list(cases()))
 def test_a_step_goes_along_the_gradient(package, jit, way, tolerance, kind, cell, shared):
     framework = Framework(package)
     agent = made(framework, [partial(Counting, length) for length in LENGTHS], kind, cell=cell, shared=shared)

@@ -214,7 +214,6 @@ def ordered(agent):
     return [getattr(network, "net", network).number for network in found]
 
 
-@pytest.mark.slow_in_keras  # all variables of networks are in a state; training/test_resume.py goes on in Keras
 @pytest.mark.usefixtures("eager_updates")
 def test_training_goes_on_bit_for_bit_with_dropout_and_batch_norm(framework, tmp_path):
     settings = {"policy": EpsGreedyQPolicy(0.2), "pool_size": 300, "batch": 8, "gradient_steps": 3, "seed": 1}

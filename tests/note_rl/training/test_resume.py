@@ -183,6 +183,7 @@ they keep is in NumPy, of which PyTorch shows enough."""
 @pytest.mark.slow_in_keras(
     *("trust_region", "state_dependent_rollout", "noise_in_the_loss", "critics_that_are_drawn", "truncated_quantiles"),
     *("rainbow", "quantiles", "discrete_entropy", "tree_search", "sequences", "noise_with_a_memory"),
+    "running_statistics",  # learners/test_modes.py has those of a DQN in Keras
 )
 @pytest.mark.parametrize(
     ("framework", "name"),
