@@ -167,6 +167,7 @@ def test_there_is_noise_while_steps_are_collected_and_not_otherwise(framework, m
     assert [type(one) for one in notes] == [np.random.Generator]
 
 
+@pytest.mark.slow_in_keras
 @BOTH
 def test_it_learns_what_the_search_says_and_the_return_behind_a_time_limit(framework):
     """With a discount of 0.5 and rewards of 1, a value is 2, also where a limit of 4 steps ends an episode."""

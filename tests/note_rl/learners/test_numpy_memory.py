@@ -137,6 +137,7 @@ class Bytes(gymnasium.Env):
         return self.np_random.integers(0, 256, 4).astype(np.uint8)
 
 
+@pytest.mark.usefixtures("eager_updates")
 @pytest.mark.parametrize("framework", frameworks())
 def test_a_resumed_agent_acts_on_bytes_by_the_framework_as_before(framework, tmp_path):
     """It counts three changes before its first answer."""
