@@ -147,7 +147,7 @@ class Declared:
             num_envs: B, the number of rows.
 
         Returns:
-            NumPy arrays [B, ...] by name; empty: the agent has no state.
+            NumPy arrays [B, ...] by name, float64 is converted to float32; empty: the agent has no state.
         """
         del num_envs
         return {}
@@ -371,10 +371,17 @@ def _check_buffer(kind: type[Declared], settings: Settings) -> None:
             *(kind.__name__, choice(SEQUENCES.add().said(PYTHON))),  # by a buffer of its own on the command line
         )
     if _from_sequences(settings) and "ended" not in kind.batch_attributes:
+        remembers = getattr(kind, "initial_state", None) not in (None, Declared.initial_state)
+        needed = ((STATE_BEFORE, EPISODE_START) if remembers else ()) + ("ended",)
         raise AgentContractError(
             "{} draws sequences, s [B, T, ...] and r [B, T], and episodes end within them: the loss of {} must read "
             "self.ended [B, T], and declare that as batch_attributes = {!r}; else {}",
-            *(SEQUENCES.at(True), kind.__name__, (*kind.batch_attributes, "ended"), SEQUENCES.leave_out()),
+            *(
+                SEQUENCES.at(True),
+                kind.__name__,
+                tuple(dict.fromkeys((*kind.batch_attributes, *needed))),
+                SEQUENCES.leave_out(),
+            ),
         )
 
 

@@ -25,6 +25,14 @@ _TOLERANCE = 1e-5  # of the gradient; right losses stay below 1e-6 in single pre
 _ROUNDING = 10.0  # the same in units of what the order of samples changes, where sums are less precise than that
 _RANDOM = 1e-2  # more than rounding: each sample has a random number of its own
 _EXCHANGED = ("obs", "action", "mask", BEHAVIOUR, STATE_BEFORE, EPISODE_START)  # only: they keep their values
+_BROADCAST = (
+    "r and d have the shape [B], and Q-values of shape [B, 1] broadcast against them to [B, B]; drop the last axis "
+    "first (q[:, 0])"
+)
+_STEPS_FIRST = (
+    "the minibatch is n sequences of L steps, one sequence after the other; stack what each step gives along the "
+    "second axis, [n, L, ...], before you flatten it. Or values of shape [B, 1] meet r or d of shape [B]"
+)
 _AGAIN_AFTER = (100, 1000)  # gradient steps: at first, values hardly differ between states
 
 NORMALISED_APART = (
@@ -186,11 +194,19 @@ def coupling(gradients_of: Gradients, columns: Mapping[str, Array]) -> str | Non
             return None  # rounding and random numbers cannot be mistaken for it
         again = gradients_of(plain)[1]
         turned = gradients_of({name: _turned(values, half) for name, values in plain.items()})[1]
+    cause = _BROADCAST if num_units == len(columns["reward"]) else _STEPS_FIRST
     told = (
         _compare([one[i] for one in gradients], again[i], turned[i], f" {i}" if len(again) > 1 else "", 2 * half)
         for i in torn
     )
-    return next((one for one in told if one is not None), None)
+    found = next((one for one in told if one is not None), None)
+    if found is None:
+        return None
+    return (
+        f"{found}. Usual cause: {cause}. If samples are meant to influence each other (contrastive losses, a "
+        "normalisation over the batch), set couples_samples = True on the agent; batch normalisation layers need no "
+        "such word"
+    )
 
 
 def check_is_a_mean(gradients_of: Gradients, columns: Mapping[str, Array]) -> None:
@@ -280,10 +296,7 @@ def _compare(
         return None
     return (
         f"samples influence each other in the loss{which} that __call__ returns: what some of {num_samples} contribute "
-        f"to its gradient depends on the others, by {together / size:.2g} of its size. Usual cause: r and d have the "
-        "shape [B], and Q-values of shape [B, 1] broadcast against them to [B, B]; drop the last axis first (q[:, 0]). "
-        "If samples are meant to influence each other (contrastive losses, a normalisation over the batch), set "
-        "couples_samples = True on the agent; batch normalisation layers need no such word"
+        f"to its gradient depends on the others, by {together / size:.2g} of its size"
     )
 
 

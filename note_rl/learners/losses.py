@@ -206,7 +206,9 @@ def check_loss_shape(shape: tuple[int | None, ...], batch_size: int) -> None:
     if shape in ((), (batch_size,)):
         return
     hint = ""
-    if len(shape) == 2 and shape[0] == batch_size:
+    if len(shape) == 2 and shape[0] == batch_size and shape[1] not in (1, batch_size):
+        hint = "; a loss of sequences is one number for each: take the mean over their steps, .mean(1)"
+    elif len(shape) == 2 and shape[0] == batch_size:
         hint = (
             "; r and d have the shape [B], so Q-values of shape [B, 1] broadcast against them to [B, B]: "
             "drop the last axis first"

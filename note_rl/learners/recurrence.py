@@ -68,7 +68,7 @@ def initial_state_of(agent: Any, num: int) -> State:
     Raises:
         AgentContractError: They do not have a row for each of `num` environments.
     """
-    initial = {name: np.array(values) for name, values in agent.initial_state(num).items()}
+    initial = {name: np.asarray(values).copy() for name, values in agent.initial_state(num).items()}
     if not initial or any(values.shape[:1] != (num,) for values in initial.values()):
         raise AgentContractError(
             f"{type(agent).__name__}.initial_state({num}) must give arrays with {num} rows by name, such as "
@@ -126,7 +126,7 @@ def no_place(agent: str) -> SettingsError:
 
 
 def _checked(after: Mapping[str, Array], before: State, what: str) -> State:
-    given = {name: np.asarray(values) for name, values in after.items()}
+    given = {name: np.array(values) for name, values in after.items()}  # the agent may write into its own later
     if {name: one.shape for name, one in given.items()} != {name: one.shape for name, one in before.items()}:
         raise AgentContractError(f"{what} the state {_shown(given)} behind one of {_shown(before)}: both must be alike")
     return given

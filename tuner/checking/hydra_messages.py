@@ -1,5 +1,6 @@
 """Hydra's errors about overrides, in words that name the setting that was probably meant."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -55,7 +56,7 @@ def explain(loader: ConfigLoader, config_name: str, overrides: Sequence[str], er
     if culprit.is_delete():
         return _explain_removal(key, before)
     there = _node_at(before, key)
-    if OmegaConf.is_dict(there) and (said := _explain_group(culprit, value, there)):
+    if OmegaConf.is_dict(there) and (said := _explain_group(culprit, value, there, error)):
         return said
     unknown = _unknown_in(culprit, before) if isinstance(error.__cause__, _OF_KEYS) else None
     if unknown is not None:
@@ -202,12 +203,16 @@ def _takes(target: str, name: str, is_near: bool) -> bool:
     return (signature is None or signature.is_open) and not is_near
 
 
-def _explain_group(culprit: Override, value: str, there: DictConfig) -> UserError | None:
+def _explain_group(culprit: Override, value: str, there: DictConfig, error: Exception) -> UserError | None:
     """A value for what is a group of settings; None if it is one that could be merged."""
     key = culprit.key_or_group
     if culprit.package is not None:
         return UserError(
             f"{culprit.input_line}: @{culprit.package} would put this choice where nothing reads it: type {key}={value}"
+        )
+    if re.match(rf"In '{re.escape(key)}/{re.escape(value)}': Could not override '[^']+@{re.escape(key)}\.", str(error)):
+        return UserError(
+            f"{key}={value}: its file chooses other groups (override), so its first line must be # @package _global_"
         )
     if not isinstance(culprit.value(), dict):
         return UserError(

@@ -397,13 +397,18 @@ def _instantiated(node: Mapping[str, Any], made: Mapping[str, Any]) -> Any:
 def _of_ours(node: Mapping[str, Any]) -> Callable[..., Any] | None:
     """The class or function that a node names, if this project has it and it takes values alone; else None."""
     name, *inside = [part.get("_target_") for _, part in targets_in(node)] or [None]
-    if not isinstance(name, str) or inside or {key for key in node if key.startswith("_")} - {"_target_", "_partial_"}:
+    if (
+        type(node) is not dict
+        or not isinstance(name, str)
+        or inside
+        or {key for key in node if key.startswith("_")} - {"_target_", "_partial_"}
+    ):
         return None
     module, _, attribute = name.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), attribute) if name.startswith(_OURS) else None
-    except (ImportError, AttributeError):
-        return None  # Hydra says what is wrong
+    except Exception:  # noqa: BLE001 - Hydra says what is wrong
+        return None
     return found if callable(found) and f"{found.__module__}.".startswith(_OURS) else None
 
 

@@ -172,7 +172,7 @@ def test_sequences_of_a_pool_name_all_that_is_to_be_declared():
 
     class OffPolicy(kind_of(framework)):
         on_policy = None
-        batch_attributes = ("state_before", "episode_start")
+        batch_attributes = ()
 
     agent = OffPolicy(Counting, units=UNITS)
     agent.set(policy=SoftmaxPolicy(), num_envs=2, sequences=True, sequence_length=4, batch=2)
@@ -198,6 +198,18 @@ def test_sequences_that_influence_each_other_are_found(framework):
 
     with pytest.raises(AgentContractError, match=r"samples influence each other in the loss.*shape"):
         train(framework, made(framework, Mistaken))
+
+
+def test_steps_in_front_of_sequences_are_found_and_named():
+    (framework,) = frameworks()[0].values
+
+    class StepsFirst(kind_of(framework)):
+        def remembered(self, s):
+            hidden = super().remembered(s)
+            return hidden.unflatten(0, (len(self.state_before), -1)).transpose(0, 1).flatten(0, 1)
+
+    with pytest.raises(AgentContractError, match=r"Usual cause: the minibatch is n sequences of L steps.*second axis"):
+        train(framework, made(framework, StepsFirst))
 
 
 @BOTH

@@ -70,3 +70,8 @@ def test_a_loss_of_the_wrong_shape_is_refused_with_its_usual_cause(framework):
 @pytest.mark.parametrize("shape", [(), (4,)])
 def test_shapes_a_loss_may_have(framework, shape):
     check_loss_shape(shape, 4)
+
+
+def test_a_loss_of_each_step_of_a_sequence_is_refused_with_advice(framework):
+    with pytest.raises(AgentContractError, match=r"returned the shape \[8, 20\].*one number for each.*\.mean\(1\)"):
+        check_loss_shape((8, 20), 8)

@@ -84,6 +84,14 @@ def test_the_error_of_a_choice_that_is_a_level_too_deep_names_its_first_line(own
     )
 
 
+def test_the_error_of_a_choice_that_overrides_another_without_its_first_line_names_that_line(own: CommandLine) -> None:
+    (own.folder / "my_conf" / "agent" / "deep.yaml").write_text(CHOICE.replace("# @package _global_\n", ""))
+    answer = own("train", "--config-dir", "my_conf", "agent=deep")
+    assert answer.status == 2
+    wanted = "agent=deep: its file chooses other groups (override), so its first line must be # @package _global_"
+    assert wanted in answer.errors
+
+
 def test_the_error_of_an_experiment_without_its_first_line_names_that_line(own: CommandLine) -> None:
     (own.folder / "my_conf" / "experiment").mkdir()
     (own.folder / "my_conf" / "experiment" / "first.yaml").write_text("training:\n  total_steps: 100\n")

@@ -85,7 +85,8 @@ class StudyModel:
         return self._posterior(again, [(index, found.means[index]) for index in pending]) if pending else found
 
     def _posterior(self, again: Sequence[RunRecord], expected: Sequence[tuple[int, float]]) -> Posterior:
-        told = moved_up([*self._scores, *filter(None, map(self._scoring, again))])
+        later = list(filter(None, map(self._scoring, again)))
+        told = [*moved_up(self._scores, {one.label for one in later}), *later]
         owners = [*(self._indices[one.label] for one in told), *(index for index, _ in expected)]
         values = [*(one.value for one in told), *(value for _, value in expected)]
         variances = [*(one.variance for one in told), *(0.0 for _ in expected)]

@@ -1,6 +1,6 @@
 """Runs as evidence of the true scores of their configurations, each with its variance."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ _FEWEST = 4
 """Complete runs by which early scores are read: with fewer their line says nothing of what it leaves open."""
 _FAR_OUT = 3.0
 """Interquartile ranges below the lower quartile, where Tukey (1977) calls a value far out."""
-_FEWEST_BY_QUARTILES = 8
+_FEWEST_BY_QUARTILES = 5
 """Scores by whose quartiles others may be called far out: three that happen to be alike would condemn all others."""
 
 
@@ -43,14 +43,15 @@ class Scoring:
     def __init__(self, screened: Sequence[RunRecord], metric: Metric) -> None:
         self._metric = metric
         self._complete = [run for run in screened if run.complete and run.curve]
-        self._worst = min((run.score for run in screened if run.score is not None), default=None)
+        known = [Score(run.label, run.score) for run in screened if run.score is not None]
+        self._worst = min((one.value for one in moved_up(known)), default=None)
         self._lines: dict[float, _Line | None] = {}
 
     def __call__(self, run: RunRecord) -> Score | None:
         """The score of a run as evidence about its configuration; None: the run says nothing about it.
 
         One that was pruned says what is to be expected of it, and one behind screening that crashed to the end counts
-        as the worst of screening.
+        as the worst of screening, as `moved_up` has it.
         """
         if run.score is not None:
             return Score(run.label, run.score)
@@ -103,14 +104,18 @@ class _Line:
         return self.mean + self.slope * (x - self.centre)
 
 
-def moved_up(scores: Sequence[Score]) -> list[Score]:
-    """Returns scores of which those far below the others, such as what diverged, lie where values are called far out.
+def moved_up(screened: Sequence[Score], again: Collection[str] = ()) -> list[Score]:
+    """Returns scores of screening of which those far below the others, such as what diverged, are raised to a bound.
 
     A model whose noise is normal would else know of nothing but them. Of few scores none is far out.
+
+    Args:
+        screened: One of each configuration.
+        again: Labels of those that have further scores; theirs stay, as it is their spread that is to be known.
     """
-    values = [one.value for one in scores if one.variance == 0.0]
+    values = [one.value for one in screened if one.variance == 0.0]
     if len(values) < _FEWEST_BY_QUARTILES:
-        return list(scores)
+        return list(screened)
     lower, upper = np.percentile(values, [25.0, 75.0])
     floor = float(lower - _FAR_OUT * (upper - lower)) if upper > lower else -np.inf
-    return [replace(one, value=max(one.value, floor)) for one in scores]
+    return [one if one.label in again else replace(one, value=max(one.value, floor)) for one in screened]
