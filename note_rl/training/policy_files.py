@@ -85,7 +85,7 @@ def _kept(agent: Any) -> dict[str, Array]:
     if not is_recurrent(agent):
         return {}
     state = initial_state_of(agent, 1)
-    return {name: state[name][0] for name in state_read_by(agent, "action")}
+    return {name: np.array(state[name][0]) for name in state_read_by(agent, "action")}
 
 
 def _about_state(kept: Mapping[str, Array]) -> dict[str, str]:

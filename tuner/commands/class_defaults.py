@@ -2,19 +2,11 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from note_rl.errors import say_once
-from note_rl.settings.settings_table import (
-    IN_SEQUENCES,
-    ON_POLICY,
-    REPLAY,
-    ROLLOUT,
-    SEQUENCES,
-    arguments_of_set,
-)
 from note_rl.support.setting_fields import Field
 from tuner.checking.hydra_messages import parse_overrides
 from tuner.config.cached_loader import ConfigLoader
@@ -27,7 +19,6 @@ from tuner.results.number_format import join_words
 from tuner.trial.messages import JsonDict
 
 _log = logging.getLogger(__name__)
-_BUFFERS: Final = {"ReplaySettings": REPLAY, "RolloutSettings": ROLLOUT, "SequenceSettings": SEQUENCES}
 
 
 def say_overruled(loader: ConfigLoader, config: DictConfig, resolved: JsonDict, overrides: Sequence[str]) -> None:
@@ -71,11 +62,14 @@ def say_overruled(loader: ConfigLoader, config: DictConfig, resolved: JsonDict, 
 
 def _paths_of(declared: Mapping[str, Any], resolved: JsonDict) -> Iterator[tuple[str, Field, Any]]:
     """The settings of a run that arguments of set() are here, with the values of these; without what is searched."""
+    from note_rl.settings import settings_table as table  # imports Gymnasium, which help does without
+
     buffer = str(resolved["buffer"]["_target_"]).rpartition(".")[2]
-    known = arguments_of_set(_BUFFERS.get(buffer, REPLAY))
+    kinds = {"RolloutSettings": table.ROLLOUT, "SequenceSettings": table.SEQUENCES}
+    known = table.arguments_of_set(kinds.get(buffer, table.REPLAY))
     for name, value in declared.items():
         field = known.get(name)
-        if field is None or field.part not in SECTIONS or field in (ON_POLICY, IN_SEQUENCES):
+        if field is None or field.part not in SECTIONS or field in (table.ON_POLICY, table.IN_SEQUENCES):
             continue
         path = ELSEWHERE.get(f"{field.part}.{field.name}", f"{SECTIONS[field.part]}.{field.name}")
         if (has_path(resolved, path) or field.part == buffer) and not has_path(resolved, f"space.{path}"):

@@ -69,7 +69,7 @@ def test_it_holds_the_policy_alone_and_says_how_it_is_called(tmp_path):
 
 def test_an_agent_of_a_user_s_own(tmp_path):
     """That of the guide, whose value remembers by the array by which it acts."""
-    agent = in_torch()(partial(Counting, 3), 2, 2, UNITS)
+    agent = in_torch()(partial(Counting, 3), units=UNITS)
     run, state, hidden = exported(agent, tmp_path), None, np.zeros((2, UNITS), np.float32)
     rng, starts = np.random.default_rng(0), np.array([True, True])
     for _ in range(4):
