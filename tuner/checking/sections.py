@@ -12,6 +12,7 @@ from tuner.config.composition import HYDRA_KEYS, SECTIONS
 from tuner.config.network_section import CRITIC, Networks
 from tuner.config.paths import get_path, has_path, targets_in
 from tuner.config.signatures import Signature, signature_of
+from tuner.config.sources import OURS
 from tuner.errors import UserError
 from tuner.support.names import did_you_mean
 from tuner.trial.messages import JsonDict
@@ -22,8 +23,7 @@ Choices = Callable[[str], Sequence[str]]
 Correction = tuple[str, object]
 """A path, and the value to be used in place of the one that stands there: 100000 for 1e5."""
 
-_OURS = ("note_rl.", "tuner.")
-_KNOWN = (*_OURS, "optuna.")
+_KNOWN = (*OURS, "optuna.")
 
 
 def refuse_missing(keys: Collection[str], schema: Schema, command: str, choices: Choices) -> None:
@@ -250,4 +250,4 @@ def _require_all(
 
 
 def _is_ours(what: str, path: str) -> bool:
-    return what == path or what.startswith(_OURS)
+    return what == path or what.startswith(OURS)

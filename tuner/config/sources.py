@@ -22,7 +22,8 @@ class Module:
     tree: ast.Module
 
 
-_OURS = ("note_rl.", "tuner.")
+OURS = ("note_rl.", "tuner.")
+"""With what the names of this project's parts begin."""
 
 
 def locate(target: str) -> tuple[Module, ast.stmt] | None:
@@ -30,7 +31,7 @@ def locate(target: str) -> tuple[Module, ast.stmt] | None:
 
     What this project defines is looked for once: each check of a configuration asks for it a hundred times.
     """
-    return _locate_once(target) if target.startswith(_OURS) else _locate(target)
+    return _locate_once(target) if target.startswith(OURS) else _locate(target)
 
 
 def _locate(target: str) -> tuple[Module, ast.stmt] | None:

@@ -31,6 +31,7 @@ from note_rl.types import Evaluation, TrainResult
 from tuner.config.composition import BackendConfig, RunConfig
 from tuner.config.network_section import Networks
 from tuner.config.paths import targets_in
+from tuner.config.sources import OURS
 from tuner.config.vocabulary import about_part, speaking_of_settings
 from tuner.errors import UserError
 from tuner.runs.devices import check_backend, device_of
@@ -40,7 +41,6 @@ from tuner.runs.quiet import quiet_import
 from tuner.trial.messages import JsonDict
 
 _log = logging.getLogger(__name__)
-_OURS = ("note_rl.", "tuner.")
 
 
 class TrainableAgent(Protocol):
@@ -406,10 +406,10 @@ def _of_ours(node: Mapping[str, Any]) -> Callable[..., Any] | None:
         return None
     module, _, attribute = name.rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), attribute) if name.startswith(_OURS) else None
+        found = getattr(importlib.import_module(module), attribute) if name.startswith(OURS) else None
     except Exception:  # noqa: BLE001 - Hydra says what is wrong
         return None
-    return found if callable(found) and f"{found.__module__}.".startswith(_OURS) else None
+    return found if callable(found) and f"{found.__module__}.".startswith(OURS) else None
 
 
 def _unimported(path: str, node: Mapping[str, Any], error: BaseException) -> BaseException:
