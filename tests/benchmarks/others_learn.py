@@ -1,13 +1,14 @@
 # ruff: noqa: T201
-"""Returns of Stable-Baselines3's A2C, and of sb3-contrib's TRPO, RecurrentPPO and QRDQN, on our gates' environments.
+"""Returns of agents of Stable-Baselines3 and of sb3-contrib, on environments of our gates.
 
     python tests/benchmarks/others_learn.py [CASE ...] --others PYTHON [--seeds 1 2 ...] [--episodes 20] [--folder DIR]
 
-PYTHON is an interpreter that has RL Baselines3 Zoo (`pip install rl-zoo3 'gymnasium[box2d]'`), whose settings these
-agents train with; A2C's learning rate ends at zero as in our experiment files, where the zoo keeps it constant. Each
-seed trains in a process of its own, with one thread. Printed is the mean return of episodes without exploration after
-training, of each seed and as interquartile mean, as our experiment files tell it; each seed is tried from starts of its
-own. Runs that are in the folder already are not trained again.
+PYTHON is an interpreter that has RL Baselines3 Zoo (`pip install rl-zoo3 'gymnasium[box2d,mujoco]'`). Agents train with
+the zoo's settings, but for two: A2C's learning rate ends at zero as in our experiment files, where the zoo keeps it
+constant, and TQC and CrossQ have settings of `conf/zoo/`, with which a run is shorter. Each seed trains in a process of
+its own, with one thread. Printed is the mean return of episodes without exploration after training, of each seed and as
+interquartile mean, as our experiment files tell it; each seed is tried from starts of its own. Runs that are in the
+folder already are not trained again.
 """
 
 import argparse
@@ -30,6 +31,7 @@ class Case:
     algorithm: str
     env: str
     settings: tuple[str, ...] = ()
+    has_file: bool = False  # in conf/zoo, in place of the zoo's
 
 
 _LINEAR = ('learning_rate:"lin_7e-4"',)
@@ -45,7 +47,12 @@ CASES = {
     "qrdqn_lunarlander": Case("qrdqn", "LunarLander-v3"),
     "ppo_lstm_cartpole": Case("ppo_lstm", "CartPoleNoVel-v1"),
     "ppo_lstm_pendulum": Case("ppo_lstm", "PendulumNoVel-v1"),
+    "tqc_lunarlander": Case("tqc", "LunarLanderContinuous-v3", has_file=True),
+    "tqc_hopper": Case("tqc", "Hopper-v5", has_file=True),
+    "crossq_lunarlander": Case("crossq", "LunarLanderContinuous-v3", has_file=True),
+    "crossq_hopper": Case("crossq", "Hopper-v5", has_file=True),
 }
+FILES = Path(__file__).resolve().parent / "conf" / "zoo"
 
 
 def main() -> None:
@@ -83,9 +90,10 @@ def train(python: str, case: Case, seed: int, folder: Path, *words: str) -> Path
     if not (home / f"{case.env}.zip").is_file():
         what = ("--algo", case.algorithm, "--env", case.env)
         chosen = ("--hyperparams", *case.settings) if case.settings else ()
+        file = ("--conf-file", str(FILES / f"{case.algorithm}.yml")) if case.has_file else ()
         where = ("--seed", str(seed), "--log-folder", str(folder), "--device", "cpu")
         quiet = ("--eval-freq", "-1", "--verbose", "0", "--num-threads", "1")
-        run_alone([python, "-m", "rl_zoo3.train", *what, *where, *quiet, *chosen, *words])
+        run_alone([python, "-m", "rl_zoo3.train", *what, *where, *quiet, *file, *chosen, *words])
     return home
 
 
