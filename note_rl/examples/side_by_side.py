@@ -19,6 +19,10 @@ def side_by_side(env: Any, processes: int | None) -> Any:
     """
     if processes is None:
         return env
+    if not isinstance(processes, int):
+        raise SettingsError(
+            f"processes must be a whole number, got {processes!r}: name the environment as env={processes!r}"
+        )
     if processes < 1:
         raise SettingsError(f"processes must be at least 1, got {processes}")
     if isinstance(env, str | gymnasium.Env):

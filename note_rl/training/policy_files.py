@@ -8,6 +8,7 @@ import numpy as np
 
 from note_rl.collect.evaluation import Greedy
 from note_rl.environments import Env, EnvLike, as_factory, as_the_space_has_it, flat_observations
+from note_rl.environments.action_masks import mask_reader
 from note_rl.environments.frames import FrameStack
 from note_rl.environments.step_checks import Answers
 from note_rl.errors import NoteRLError, SettingsError
@@ -124,10 +125,13 @@ def _some_observations(env: Env) -> Array:
     answers = Answers(env)
     seen: list[Array] = []
     while len(seen) < _NUM_COMPARED:
-        seen.append(np.array(answers.reset(len(seen))[0]))
+        first, info = answers.reset(len(seen))
+        seen.append(np.array(first))
+        read = mask_reader(env, info)
         over = False
         while not over and len(seen) % (_NUM_COMPARED // 2):
-            obs, _, terminated, truncated, _ = answers.step(env.action_space.sample())
+            mask = () if read is None else (np.asarray(read(info), np.int8),)
+            obs, _, terminated, truncated, info = answers.step(env.action_space.sample(*mask))
             seen.append(np.array(obs))
             over = bool(terminated or truncated)
     return np.stack(seen)

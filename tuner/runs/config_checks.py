@@ -19,6 +19,7 @@ from note_rl.environments import flat_observations
 from note_rl.environments.step_checks import check_spaces
 from note_rl.errors import NoteRLError
 from note_rl.learners.declarations import Declared, check_actions, check_settings
+from note_rl.policy import GSDEPolicy, SquashedGSDEPolicy
 from note_rl.policy.discrete import DiscretePolicy
 from note_rl.settings import Plateau, RolloutSettings, Settings
 from note_rl.settings.state_dependent_noise import check_explores_alike
@@ -37,7 +38,7 @@ from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
 from tuner.runs.build import build_distributed, build_environment, build_node, build_policy, build_settings
 from tuner.runs.functions import check_function, is_function
-from tuner.runs.pixels import check_network, has_memory
+from tuner.runs.pixels import check_network, has_memory, refuse_memory
 from tuner.runs.run_strategy import size_of
 from tuner.support.names import did_you_mean
 from tuner.trial.messages import JsonDict
@@ -130,6 +131,9 @@ def _check_experience(resolved: JsonDict) -> None:
     reads = constants.get("batch_attributes")
     if buffer.get("_target_") == _SEQUENCES and not (isinstance(reads, tuple) and "ended" in reads):
         _refuse_steps_of_replay(name, buffer)
+    network = resolved.get("network")
+    if isinstance(network, dict) and has_memory(network) and isinstance(reads, tuple):
+        refuse_memory(name, network, reads)
     if not agent["_target_"].startswith("note_rl."):
         _refuse_settings_of_another(agent, buffer)
 
@@ -174,15 +178,33 @@ def _check_kind_of_policy(resolved: JsonDict) -> None:
     if len(targets) < 2 or not all(isinstance(target, str) for target in targets):
         return
     agent, chosen = map(str, targets)
-    kinds = class_constants(agent).get("action_kinds")
+    constants, name, policy = class_constants(agent), agent.rpartition(".")[2], chosen.rpartition(".")[2]
+    kinds = constants.get("action_kinds")
     chooses = getattr(policies, chosen.removeprefix("note_rl.policy."), None)
-    discrete = isinstance(chooses, type) and issubclass(chooses, DiscretePolicy)
-    if isinstance(kinds, tuple) and "discrete" not in kinds and discrete:
-        name, policy = agent.rpartition(".")[2], chosen.rpartition(".")[2]
+    if not isinstance(chooses, type):
+        return
+    if isinstance(kinds, tuple) and "discrete" not in kinds and issubclass(chooses, DiscretePolicy):
         raise UserError(
             f"{name} gives actions that are numbers, and {policy} chooses one of several: leave policy= out, or use "
             "policy=noisy"
         )
+    if issubclass(chooses, GSDEPolicy | SquashedGSDEPolicy):
+        _check_state_dependent(agent, constants.get("on_policy"), name, policy)
+
+
+def _check_state_dependent(agent: str, on_policy: object, name: str, policy: str) -> None:
+    """Refuses a policy whose noise depends on the state where the agent has no gSDE, or has the other one."""
+    signature = signature_of(agent)
+    if signature is None or signature.is_open:
+        return
+    if "gsde" not in signature.parameters:
+        raise UserError(
+            f"{name} has no state-dependent exploration, and {policy} is made for it: leave policy= out, or use "
+            "agent=ppo_continuous, a2c_continuous, trpo_continuous, sac or tqc"
+        )
+    wanted = {True: "gsde", False: "squashed_gsde"}.get(on_policy) if isinstance(on_policy, bool) else None
+    if wanted is not None and (policy == "SquashedGSDEPolicy") == bool(on_policy):
+        raise UserError(f"{name} explores by the state with another policy than {policy}: use policy={wanted}")
 
 
 _SEQUENCES = "note_rl.settings.SequenceSettings"

@@ -1,7 +1,7 @@
 """Whether a network is one for what is seen, and for its agent: images need convolutions, and layers must fit."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from note_rl.agents.resampled_noise import check_arguments, has_noise
@@ -63,6 +63,24 @@ def has_memory(node: Mapping[str, Any]) -> bool:
     return str(node.get("_target_")).endswith(_RECURRENT)
 
 
+def refuse_memory(name: str, node: Mapping[str, Any], reads: Collection[str]) -> None:
+    """Refuses a network with a memory for an agent that has no place for its state.
+
+    Args:
+        name: Of the agent's class.
+        node: The network.
+        reads: The `batch_attributes` of the agent.
+
+    Raises:
+        UserError: The agent reads no states.
+    """
+    if STATE_BEFORE not in reads:
+        raise UserError(
+            f"network={node.get('cell', 'lstm')} is a network with a memory, and {name} has no place for its state: "
+            "choose another network, or an agent that learns from sequences (agent=ppo, agent=a2c, agent=r2d2)"
+        )
+
+
 def _check_memory(node: Mapping[str, Any], kind: type[Declared], alone: bool) -> None:
     """A memory needs an agent that learns from sequences, and serves policy and value."""
     if not has_memory(node):
@@ -72,13 +90,9 @@ def _check_memory(node: Mapping[str, Any], kind: type[Declared], alone: bool) ->
                 "use network=lstm or gru"
             )
         return
-    choice = f"network={node.get('cell', 'lstm')}"
-    if STATE_BEFORE not in kind.batch_attributes:
-        raise UserError(
-            f"{choice} is a network with a memory, and {kind.__name__} has no place for its state: choose another "
-            "network, or an agent that learns from sequences (agent=ppo, agent=a2c, agent=r2d2)"
-        )
+    refuse_memory(kind.__name__, node, kind.batch_attributes)
     if not alone:
+        choice = f"network={node.get('cell', 'lstm')}"
         raise UserError(f"{choice} gives the value a memory, too, and network.critic another network: leave it out")
 
 

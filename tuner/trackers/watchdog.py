@@ -79,8 +79,9 @@ def _children(name: str) -> Iterator[psutil.Process]:
 
 def waits_for_machine(pid: int) -> bool:
     """Whether a thread of a process runs, waits for a processor, or waits for a disk."""
-    for path in Path(f"/proc/{pid}/task").glob("*/stat"):
-        with suppress(OSError):
-            if path.read_text().rpartition(")")[2].split()[0] in ("R", "D"):
-                return True
+    with suppress(OSError):  # it may end meanwhile, as each of its threads may
+        for path in Path(f"/proc/{pid}/task").glob("*/stat"):
+            with suppress(OSError):
+                if path.read_text().rpartition(")")[2].split()[0] in ("R", "D"):
+                    return True
     return False

@@ -35,7 +35,6 @@ class CrossQ(CrossQSettings, SAC):
         self.groups_at_sync = (0,) if self.alpha is not None else (0, 2)
 
     def _make_critics(self, make: MakeNetwork, spaces: ContinuousSpaces) -> None:
-        self.check_critics()
         for number in self._numbers():
             setattr(self, f"critic_{number}", QNetwork(make, spaces))
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import InitVar
 
+from note_rl.agents.declaration import Given
 from note_rl.agents.shared import BoundedSettings, CommonSettings
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import out_of_range
@@ -89,6 +90,15 @@ class SACSettings(TemperatureSettings, BoundedSettings):
         default=False, kind=flag, text="Whether hidden layers of the critics are normalised, before their activation."
     )
 
+    @classmethod
+    def check_together(cls, given: Given) -> None:
+        """Refuses to draw more critics than there are (SettingsError)."""
+        super().check_together(given)
+        drawn = getattr(given, "num_target_critics", None)
+        if drawn is not None and drawn > given.num_critics:
+            rule = f"be at most the number of critics, {given.num_critics}"
+            raise SettingsError(out_of_range("num_target_critics", rule, drawn))
+
     @property
     def num_drawn(self) -> int:
         """How many target networks give a target."""
@@ -98,9 +108,3 @@ class SACSettings(TemperatureSettings, BoundedSettings):
     def draws_critics(self) -> bool:
         """Whether those are fewer than there are."""
         return self.num_drawn < self.num_critics
-
-    def check_critics(self) -> None:
-        """Refuses numbers of critics that do not fit (SettingsError)."""
-        if self.num_target_critics is not None and self.num_target_critics > self.num_critics:
-            rule = f"be at most the number of critics, {self.num_critics}"
-            raise SettingsError(out_of_range("num_target_critics", rule, self.num_target_critics))

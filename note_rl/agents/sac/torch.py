@@ -50,7 +50,6 @@ class SAC(SACSettings, RL_pytorch):
         self.actor = self.actor.to(device)
 
     def _make_critics(self, make: MakeNetwork, spaces: ContinuousSpaces, device: str) -> None:
-        self.check_critics()
         if self.critic_dropout > 0.0 or self.critic_layer_norm:
             inner = partial(regularised, dropout=self.critic_dropout, layer_norm=self.critic_layer_norm)
             make = with_layers(make, inner, refuse_to_regularise)

@@ -291,7 +291,12 @@ def test_the_manuals_agent_has_their_arguments_and_names(framework):
 
     package = f"note_rl.examples.{framework.package}"
     alone = importlib.import_module(f"{package}.AlphaZeroCartPole").AlphaZeroCartPole("CartPole-v1", num_simulations=3)
-    pool = importlib.import_module(f"{package}.pool_network.AlphaZeroCartPole").AlphaZeroCartPole(3, temperature=0.5)
+    side_by_side = importlib.import_module(f"{package}.pool_network.AlphaZeroCartPole").AlphaZeroCartPole
+    pool = side_by_side(3, temperature=0.5)
+    with pytest.raises(
+        SettingsError, match="processes must be a whole number, got 'CartPole-v1': name the environment"
+    ):
+        side_by_side("CartPole-v1")
     assert (alone.env, alone.num_simulations, alone.mcts_temp) == ("CartPole-v1", 3, 1.0)
     assert (len(pool.env), pool.mcts_temp) == (3, 0.5)
     pool.mcts_temp = 0.25

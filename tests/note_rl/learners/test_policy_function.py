@@ -46,6 +46,27 @@ class Pictures(gymnasium.Env[np.ndarray, int]):
         return self.np_random.integers(0, 256, (12, 12, 2)).astype(np.uint8)
 
 
+class Guarded(gymnasium.Env[np.ndarray, int]):
+    """It counts its steps, and each allows one action only."""
+
+    observation_space = spaces.Box(0.0, 20.0, (1,), np.float32)
+    action_space = spaces.Discrete(7)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._count = 0
+        return self._shown()
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        assert action == self._count % 7
+        self._count += 1
+        obs, info = self._shown()
+        return obs, 1.0, self._count == 20, False, info
+
+    def _shown(self) -> tuple[np.ndarray, dict[str, Any]]:
+        return np.array([self._count], np.float32), {"action_mask": np.eye(7, dtype=np.int8)[self._count % 7]}
+
+
 PARTS: dict[str, dict[str, Any]] = {
     "C51": {"values": "categorical", "num_atoms": 5, "dueling": True, "stream_size": 4},
     "QRDQN": {"values": "quantiles", "num_quantiles": 5},
@@ -243,6 +264,12 @@ def test_a_policy_is_known_by_how_it_chooses() -> None:
     assert greedy_rule(NoisyPolicy(), box).kind == "clip"
     with pytest.raises(SettingsError, match="OwnChoice chooses for Box"):
         greedy_rule(OwnChoice(), box)
+
+
+def test_an_export_takes_only_actions_that_the_environment_allows(tmp_path: Path) -> None:
+    keras = frameworks()[-1].values[0]
+    keras.agents.DQN(env=Guarded).export(tmp_path / "policy", "saved_model")
+    assert (tmp_path / "policy" / "saved_model.pb").is_file()
 
 
 def test_what_cannot_be_exported_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,6 +95,26 @@ TRAIN = {
         ["agent=td3", "env=pendulum", "policy=eps_greedy"],
         "TD3 gives actions that are numbers, and EpsGreedyQPolicy chooses one of several",
     ),
+    "noise by the state, not squashed": (
+        ["agent=sac", "env=pendulum", "policy=gsde"],
+        "SAC explores by the state with another policy than GSDEPolicy: use policy=squashed_gsde\n",
+    ),
+    "noise by the state, squashed": (
+        ["agent=ppo_continuous", "env=pendulum", "policy=squashed_gsde"],
+        "PPO explores by the state with another policy than SquashedGSDEPolicy: use policy=gsde\n",
+    ),
+    "noise by the state for an agent without": (
+        ["agent=crossq", "env=pendulum", "policy=squashed_gsde"],
+        "CrossQ has no state-dependent exploration, and SquashedGSDEPolicy is made for it: leave policy= out, or use",
+    ),
+    "a memory for an agent without a place for it": (
+        ["agent=rainbow", "network=lstm"],
+        "network=lstm is a network with a memory, and DQN has no place for its state: choose another network, or an",
+    ),
+    "more critics in a target than there are": (
+        ["agent=crossq", "env=pendulum", "agent.num_critics=5", "agent.num_target_critics=6"],
+        "agent.num_target_critics=6 is not possible: it must be at most the number of critics, 5\n",
+    ),
     "no name": (["=3"], "=3 names no setting: settings are written KEY=VALUE"),
     "a setting of a tracker": (["tracker.wandb.mode=of"], "tracker.wandb.mode=of is unknown: it must be online"),
     "a word of another library": (["log_frequency=50"], "here it is progress.every, in training episodes"),

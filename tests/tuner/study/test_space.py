@@ -252,6 +252,14 @@ def test_what_is_no_power_of_two_is_refused(low: int, high: int, why: str) -> No
     assert why in refusal("buffer.batch_size", {"low": low, "high": high, "transform": "power_of_two"})
 
 
+def test_a_setting_of_another_choice_is_refused_with_what_to_do() -> None:
+    config = {**CONFIG, "strategy": {f"setting_{number}": number for number in range(60)}}
+    assert refusal("buffer.priority.alpha", {"low": 0.1, "high": 1.0}, config) == (
+        "space.buffer.priority.alpha names buffer.priority.alpha, which the config does not have: choose a part that "
+        "has it (tuner options buffer), or leave it out with ~space.buffer.priority.alpha"
+    )
+
+
 def test_a_group_of_settings_is_refused() -> None:
     assert "agent is a group of settings; search one of them, for example agent.gamma" in refusal(
         "agent", {"choices": ["dqn", "ppo"]}

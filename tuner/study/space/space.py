@@ -373,6 +373,9 @@ def _check_path(path: str, config: JsonDict, asked_by: str = "") -> None:
         value = get_path(config, path)
     except KeyError:
         argument = f": add it, '+{path}=...'" if path.startswith("env.kwargs.") else did_you_mean(path, flatten(config))
+        if not argument and not asked_by:
+            section = path.partition(".")[0]
+            argument = f": choose a part that has it (tuner options {section}), or leave it out with ~space.{path}"
         raise UserError(
             f"{asked_by or 'space.' + path} names {path}, which the config does not have{argument}"
         ) from None
