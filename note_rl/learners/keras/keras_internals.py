@@ -75,6 +75,17 @@ def kernel_of(layer: Any) -> Any:
     return layer._kernel
 
 
+@contextmanager
+def counting_in(optimizer: Any, count: Any) -> Iterator[None]:
+    """Lets an optimizer read and raise another count of steps than its own, which it shows, but does not take."""
+    own = optimizer._iterations
+    optimizer._iterations = count
+    try:
+        yield
+    finally:
+        optimizer._iterations = own
+
+
 def rate_of(optimizer: Any) -> Any:
     """The variable or the schedule of the learning rate; `learning_rate` calls a schedule."""
     return optimizer._learning_rate

@@ -37,8 +37,10 @@ from note_rl.learners.keras.variables import (
     arrays_of,
     as_array,
     check_made_within,
+    is_waiting_count,
     named_variables,
     optimizer_slots,
+    waiting_count,
 )
 from note_rl.learners.loss_checks import NORMALISED_APART, SamplesApart, check_is_a_mean
 from note_rl.learners.losses import Losses
@@ -195,6 +197,9 @@ class KerasLearner:
             if not one.built:
                 with self._scope():
                     one.build(parameters)
+            if self._losses.at_sync and len(self._optimizers) == 1:
+                with self._scope():
+                    waiting_count(one)
             if LEARNING_RATE in hyperparameters and not isinstance(rate_of(one), keras.Variable):
                 raise SettingsError(
                     f"{type(one).__name__} was given a learning-rate schedule of its own, so a schedule for "
@@ -305,6 +310,9 @@ class KerasLearner:
             slots = {f"optimizer/{index}/{name}": variable for name, variable in optimizer_slots(optimizer)}
             if any(name in state for name in slots):
                 variables.update(slots)
+                missing = [name for name in slots if name not in state]
+                if missing == [*slots][-1:] and is_waiting_count(slots[missing[0]]):
+                    state = {**state, missing[0]: state[next(iter(slots))]}  # a checkpoint of before there was one
         check_state(state, variables)
         for name, variable in variables.items():
             variable.assign(state[name])

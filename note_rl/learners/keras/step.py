@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from note_rl.errors import AgentContractError
 from note_rl.learners.adjustable import numbered
+from note_rl.learners.keras.keras_internals import counting_in
 from note_rl.learners.keras.tensorflow_internals import call_read
-from note_rl.learners.keras.variables import not_frozen
+from note_rl.learners.keras.variables import not_frozen, waiting_count
 from note_rl.learners.losses import NOT_IN_A_LOSS, Losses, without_gradient
 from note_rl.learners.peers import Alone, Peers
 from note_rl.learners.reports import GRADIENT_NORM, MOST_REPORTED
@@ -162,7 +163,7 @@ class GradientStep:
         if self.peers.size > 1:
             losses, told, gradients = averaged(self.peers, losses, told, gradients)
         told_of = [loss if index in learning else tf.zeros_like(loss) for index, loss in enumerate(losses)]
-        norms = self._follow(gradients, learning)
+        norms = self._follow(gradients, learning, self._losses.at_sync if len(losses) > 1 else ())
         reported = self.reports({**told, **norms})
         rows = {
             "loss": tf.stack(self._losses.columns(told_of)),
@@ -192,8 +193,15 @@ class GradientStep:
             for index, group in gradients.items()
         }
 
-    def _follow(self, gradients: Mapping[int, list[Any]], indices: Sequence[int]) -> dict[str, Any]:
+    def _follow(
+        self, gradients: Mapping[int, list[Any]], indices: Sequence[int], waiting: Sequence[int]
+    ) -> dict[str, Any]:
         """Steps along the gradients of these groups, each with its own optimizer or all with the only one.
+
+        Args:
+            gradients: By group.
+            indices: Of the groups.
+            waiting: Those that do not learn in each step.
 
         Returns:
             The norms of gradients that are clipped, from before that.
@@ -205,5 +213,16 @@ class GradientStep:
             if self._max_grad_norm is not None and dense:
                 dense, norm = tf.clip_by_global_norm(dense, self._max_grad_norm)
                 norms[GRADIENT_NORM if single else numbered(GRADIENT_NORM, several[0])] = norm
-            optimizer.apply(dense, [parameter for index in several for parameter in groups[index]])
+            rest = iter(dense)
+            steps = {index: [(next(rest), parameter) for parameter in groups[index]] for index in several}
+            late = [index for index in several if single and index in waiting]
+            _apply(optimizer, [step for index in several if index not in late for step in steps[index]])
+            if late:
+                with counting_in(optimizer, waiting_count(optimizer)):
+                    _apply(optimizer, [step for index in late for step in steps[index]])
         return norms
+
+
+def _apply(optimizer: Any, steps: Sequence[tuple[Any, Any]]) -> None:
+    """Steps along gradients, given with their parameters."""
+    optimizer.apply([gradient for gradient, _ in steps], [parameter for _, parameter in steps])

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import keras
 import numpy as np
@@ -16,6 +16,7 @@ from note_rl.learners.keras.trace_constants import Everything
 from note_rl.types import Array
 
 Result = TypeVar("Result")
+_WAITING: Final = "steps_of_waiting_groups"
 
 
 def named_variables(agent: Any) -> Iterator[tuple[str, Any]]:
@@ -51,6 +52,23 @@ def optimizer_slots(optimizer: Any) -> Iterator[tuple[str, Any]]:
     for index, variable in enumerate(optimizer.variables):
         if variable is not rate_of(optimizer):
             yield str(index), variable
+
+
+def waiting_count(optimizer: Any) -> Any:
+    """The variable that counts the steps of groups that wait, made at the first call.
+
+    One optimizer may serve groups that learn at once and groups that wait. Adam corrects its means by the number of
+    steps that they were taken over, which is another one for each.
+    """
+    for variable in optimizer.variables:
+        if is_waiting_count(variable):
+            return variable
+    return optimizer.add_variable((), dtype="int", aggregation="only_first_replica", name=_WAITING)
+
+
+def is_waiting_count(variable: Any) -> bool:
+    """Whether a variable of an optimizer is that of `waiting_count`."""
+    return bool(variable.name == _WAITING)
 
 
 def not_frozen(variables: Sequence[Any]) -> list[Any]:

@@ -32,3 +32,13 @@ def test_td3s_actor_waits_for_the_targets(framework):
     np.testing.assert_array_equal(agent.actor.dense_layers()[0][0], before)
     learner.update(sample(agent, 3, sync=True), {})
     assert not np.allclose(agent.actor.dense_layers()[0][0], before)
+
+
+def test_an_actor_that_waits_has_adam_count_its_own_steps(framework):
+    """The first step of Adam moves each number by the learning rate, however often the critics have learned before."""
+    agent = make(framework, "TD3")
+    learner = ready(agent, framework.optimizers.adam(agent.param, 0.01))
+    learner.update(sample(agent, 5), {})
+    before = agent.actor.dense_layers()[-1][1].copy()
+    learner.update(sample(agent, 1, sync=True), {})
+    np.testing.assert_allclose(np.abs(agent.actor.dense_layers()[-1][1] - before), 0.01, rtol=1e-3)

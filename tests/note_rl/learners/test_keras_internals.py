@@ -98,6 +98,19 @@ def test_the_rate_of_an_optimizer():
     assert float(internals.rate_of(optimizer)) == 0.25
 
 
+def test_another_count_of_an_optimizer_s_steps():
+    """Optimizer._iterations: without it, Adam takes the steps of groups that wait for as many as those of all."""
+    optimizer, variables = keras.optimizers.Adam(0.1), [keras.Variable([1.0]), keras.Variable([1.0])]
+    optimizer.build(variables)
+    optimizer.apply([keras.ops.ones(1)], variables[:1])
+    optimizer.apply([keras.ops.ones(1)], variables[:1])
+    count = keras.Variable(0, dtype="int32", trainable=False)
+    with internals.counting_in(optimizer, count):
+        optimizer.apply([keras.ops.ones(1)], variables[1:])
+    assert (int(count), int(optimizer.iterations)) == (1, 2)
+    np.testing.assert_allclose(variables[1], [0.9], rtol=1e-5)
+
+
 def test_variables_of_an_optimizer():
     """Optimizer._trainable_variables: without it, an optimizer of another agent is taken without a word."""
     variable = keras.Variable([1.0, 2.0])

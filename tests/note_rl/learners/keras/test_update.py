@@ -3,7 +3,7 @@
 import keras
 import pytest
 
-from note_rl.agents.keras import SAC
+from note_rl.agents.keras import SAC, TD3
 from note_rl.policy import GreedyQPolicy
 from note_rl.training.callbacks import LambdaCallback
 from tests.note_rl.agents import continuous
@@ -69,3 +69,17 @@ def test_a_callback_that_changes_a_layer_between_phases_is_followed():
     agent.train(optimizer=keras.optimizers.SGD(1.0), total_steps=24, p=0, jit_compile=False, callbacks=hooks)
     steps = agent.num_gradient_steps
     assert float(agent.w[0]) == sum(phase // 4 for phase in range(13 - steps - 1, 12))
+
+
+def test_a_state_of_before_waiting_groups_had_their_own_count_goes_on_with_that_of_all():
+    agent = TD3(env=continuous.Target, hidden_size=(4,))
+    learner = continuous.ready(agent, keras.optimizers.Adam(0.01))
+    learner.update(continuous.sample(agent, 5), {})
+    learner.update(continuous.sample(agent, 2, sync=True), {})
+    state = learner.get_state()
+    own = f"optimizer/0/{len(learner._optimizers[0][0].variables) - 1}"
+    assert (state["optimizer/0/0"], state[own]) == (7, 2)
+    learner.set_state({name: values for name, values in state.items() if name != own})
+    assert learner.get_state()[own] == 7
+    learner.set_state(state)
+    assert learner.get_state()[own] == 2
