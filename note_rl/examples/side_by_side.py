@@ -3,6 +3,7 @@
 from typing import Any
 
 import gymnasium
+import numpy as np
 
 from note_rl.environments import as_factory, is_environment
 from note_rl.environments.environment_factory import COPY_ADVICE
@@ -19,7 +20,7 @@ def side_by_side(env: Any, processes: int | None) -> Any:
     """
     if processes is None:
         return env
-    if not isinstance(processes, int):
+    if not isinstance(processes, int | np.integer):
         raise SettingsError(
             f"processes must be a whole number, got {processes!r}: name the environment as env={processes!r}"
         )

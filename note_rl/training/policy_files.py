@@ -130,7 +130,8 @@ def _some_observations(env: Env) -> Array:
         read = mask_reader(env, info)
         over = False
         while not over and len(seen) % (_NUM_COMPARED // 2):
-            mask = () if read is None else (np.asarray(read(info), np.int8),)
+            allowed = None if read is None else read(info)
+            mask = () if allowed is None else (np.asarray(allowed, np.int8),)
             obs, _, terminated, truncated, info = answers.step(env.action_space.sample(*mask))
             seen.append(np.array(obs))
             over = bool(terminated or truncated)

@@ -14,7 +14,7 @@ from note_rl.errors import SettingsError
 from note_rl.support import value_kinds
 from note_rl.support.setting_fields import Field, fields_of
 from tuner.config.network_section import CRITIC, has_critic
-from tuner.config.signatures import base_classes, taken_by
+from tuner.config.signatures import base_classes, class_constants, taken_by
 from tuner.config.sources import Module, imported, last_name, locate, names_in
 from tuner.config.vocabulary import about_part
 from tuner.errors import UserError
@@ -71,7 +71,11 @@ def _check_together(agent: Mapping[str, Any]) -> None:
     if name is None:
         return
     kind = _class(name)
-    given = Given(**{one.name: agent.get(one.name, one.default) for one in settings_of(kind)})
+    target = str(agent["_target_"])
+    defaults = {one.name: one.default for one in settings_of(kind)}
+    defaults |= {name: one.default for name, one in declared_in(target).items()}
+    defaults |= {name: value for name, value in class_constants(target).items() if name in defaults}
+    given = Given(**{name: agent.get(name, default) for name, default in defaults.items()})
     try:
         kind.check_together(given)
     except SettingsError as error:

@@ -153,13 +153,13 @@ class ServedUpdate(CompiledUpdate):
     def _counted(self, num_steps: list[int]) -> Iterator[None]:
         """Notes while a step is traced how often it calls each optimizer."""
 
-        def applied(index: int, apply: Any, count: Any, *arguments: Any) -> None:
-            num_steps[index] += self._optimizers[index][0].iterations is count  # groups that wait count by themselves
+        def applied(index: int, apply: Any, *arguments: Any) -> None:
+            num_steps[index] += 1
             apply(*arguments)
 
         with ExitStack() as stack:
             for index, (optimizer, _) in enumerate(self._optimizers):
-                apply = partial(applied, index, optimizer.apply, optimizer.iterations)
+                apply = partial(applied, index, optimizer.apply)
                 stack.enter_context(temporary_attributes(optimizer, {"apply": apply}))
             yield
 

@@ -37,7 +37,7 @@ from note_rl.learners.keras.variables import (
     arrays_of,
     as_array,
     check_made_within,
-    is_waiting_count,
+    corrects_by_steps,
     named_variables,
     optimizer_slots,
     waiting_count,
@@ -131,7 +131,9 @@ class KerasLearner:
 
     def _gradient_step(self, optimizers: Optimizers, max_grad_norm: float | None) -> GradientStep:
         several = [optimizer for optimizer, _ in optimizers]
-        return GradientStep(self.agent, self.groups, self._losses, several, max_grad_norm)
+        step = GradientStep(self.agent, self.groups, self._losses, several, max_grad_norm)
+        step.waits_apart = self._waits_apart()
+        return step
 
     def _own_update(self, optimizers: Optimizers, max_grad_norm: float | None) -> OwnUpdateStep:
         update = OwnUpdate(self.agent, len(self.groups), TensorFlowArithmetic())
@@ -197,9 +199,8 @@ class KerasLearner:
             if not one.built:
                 with self._scope():
                     one.build(parameters)
-            if self._losses.at_sync and len(self._optimizers) == 1:
-                with self._scope():
-                    waiting_count(one)
+            if self._waits_apart():
+                waiting_count(one)
             if LEARNING_RATE in hyperparameters and not isinstance(rate_of(one), keras.Variable):
                 raise SettingsError(
                     f"{type(one).__name__} was given a learning-rate schedule of its own, so a schedule for "
@@ -209,6 +210,15 @@ class KerasLearner:
             for one, _ in self._optimizers:
                 check_made_within(self._update.strategy, [one.iterations], f"the optimizer {type(one).__name__}")
         self._update.prepare(self._optimizers, max_grad_norm, hyperparameters, jit)
+
+    def _waits_apart(self) -> bool:
+        """Whether groups that wait have a count of steps of their own, which is not that of their only optimizer.
+
+        Replicas and workers of a strategy trace and count side by side, and share the only one.
+        """
+        one = self._optimizers[0][0]
+        alone = len(self._optimizers) == 1 and self._update.strategy is None
+        return alone and bool(self._losses.at_sync) and corrects_by_steps(one)
 
     def step_way(self) -> StepWay:
         """Returns the way in which steps are taken now; see `Learner.step_way`."""
@@ -310,9 +320,6 @@ class KerasLearner:
             slots = {f"optimizer/{index}/{name}": variable for name, variable in optimizer_slots(optimizer)}
             if any(name in state for name in slots):
                 variables.update(slots)
-                missing = [name for name in slots if name not in state]
-                if missing == [*slots][-1:] and is_waiting_count(slots[missing[0]]):
-                    state = {**state, missing[0]: state[next(iter(slots))]}  # a checkpoint of before there was one
         check_state(state, variables)
         for name, variable in variables.items():
             variable.assign(state[name])

@@ -100,6 +100,7 @@ class GradientStep:
         refusal: What the agent does wrong, if tracing has found that out; TensorFlow wraps errors beyond recognition.
         reports: Makes the row `reported`.
         peers: Who takes the same steps, each along its share of the minibatches.
+        waits_apart: Whether groups that wait have a count of steps of their own in the only optimizer.
     """
 
     def __init__(
@@ -119,6 +120,7 @@ class GradientStep:
         self.refusal: AgentContractError | None = None
         self.reports = ReportedRow(len(optimizers))
         self.peers: Peers = Alone()
+        self.waits_apart = False
 
     @property
     def _groups(self) -> list[list[Any]]:
@@ -163,7 +165,7 @@ class GradientStep:
         if self.peers.size > 1:
             losses, told, gradients = averaged(self.peers, losses, told, gradients)
         told_of = [loss if index in learning else tf.zeros_like(loss) for index, loss in enumerate(losses)]
-        norms = self._follow(gradients, learning, self._losses.at_sync if len(losses) > 1 else ())
+        norms = self._follow(gradients, learning, self._losses.at_sync if self.waits_apart and len(losses) > 1 else ())
         reported = self.reports({**told, **norms})
         rows = {
             "loss": tf.stack(self._losses.columns(told_of)),
@@ -201,7 +203,7 @@ class GradientStep:
         Args:
             gradients: By group.
             indices: Of the groups.
-            waiting: Those that do not learn in each step.
+            waiting: Those whose steps are counted apart.
 
         Returns:
             The norms of gradients that are clipped, from before that.
@@ -215,7 +217,7 @@ class GradientStep:
                 norms[GRADIENT_NORM if single else numbered(GRADIENT_NORM, several[0])] = norm
             rest = iter(dense)
             steps = {index: [(next(rest), parameter) for parameter in groups[index]] for index in several}
-            late = [index for index in several if single and index in waiting]
+            late = [index for index in several if index in waiting]
             _apply(optimizer, [step for index in several if index not in late for step in steps[index]])
             if late:
                 with counting_in(optimizer, waiting_count(optimizer)):

@@ -54,6 +54,13 @@ def optimizer_slots(optimizer: Any) -> Iterator[tuple[str, Any]]:
             yield str(index), variable
 
 
+def corrects_by_steps(optimizer: Any) -> bool:
+    """Whether an optimizer corrects its means by the number of steps, and keeps nothing else for all variables."""
+    kinds = (keras.optimizers.Adam, keras.optimizers.AdamW, keras.optimizers.Adamax)
+    keeps = optimizer.use_ema, optimizer.gradient_accumulation_steps, optimizer.global_clipnorm
+    return type(optimizer) in kinds and isinstance(rate_of(optimizer), keras.Variable) and not any(keeps)
+
+
 def waiting_count(optimizer: Any) -> Any:
     """The variable that counts the steps of groups that wait, made at the first call.
 
@@ -61,14 +68,9 @@ def waiting_count(optimizer: Any) -> Any:
     steps that they were taken over, which is another one for each.
     """
     for variable in optimizer.variables:
-        if is_waiting_count(variable):
+        if variable.name == _WAITING:
             return variable
-    return optimizer.add_variable((), dtype="int", aggregation="only_first_replica", name=_WAITING)
-
-
-def is_waiting_count(variable: Any) -> bool:
-    """Whether a variable of an optimizer is that of `waiting_count`."""
-    return bool(variable.name == _WAITING)
+    return optimizer.add_variable((), dtype="int", name=_WAITING)
 
 
 def not_frozen(variables: Sequence[Any]) -> list[Any]:

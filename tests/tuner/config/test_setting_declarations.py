@@ -160,3 +160,23 @@ def test_what_others_declare_is_read_from_their_source_and_means_nothing_elsewhe
     ]:
         with pytest.raises(UserError, match=message):
             check_declared({"agent": agent, "optimizer": optimizer, "network": networks})
+
+
+def test_settings_are_compared_with_the_defaults_of_the_user_s_own_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "my_critics.py").write_text(
+        "from note_rl.agents.pytorch import SAC\n"
+        "from note_rl.support.setting_fields import setting\n"
+        "class Ten(SAC):\n"
+        "    num_critics = 10\n"
+        "class Four(SAC):\n"
+        "    num_critics: int = setting(default=4)\n"
+    )
+    network = {"_target_": "note_rl.agents.pytorch.networks.MLP"}
+    config = {"agent": {"_target_": "my_critics.Ten", "num_target_critics": 5}, "optimizer": {}, "network": network}
+    check_declared(config)
+    config["agent"]["_target_"] = "my_critics.Four"
+    with pytest.raises(UserError, match=r"num_target_critics=5 .* at most the number of critics, 4"):
+        check_declared(config)
