@@ -20,10 +20,10 @@ def side_by_side(env: Any, processes: int | None) -> Any:
     """
     if processes is None:
         return env
-    if not isinstance(processes, int | np.integer):
-        raise SettingsError(
-            f"processes must be a whole number, got {processes!r}: name the environment as env={processes!r}"
-        )
+    if isinstance(processes, bool) or not isinstance(processes, int | np.integer):
+        is_other = isinstance(processes, str | gymnasium.Env)
+        advice = f": name the environment as env={processes!r}" if is_other else ""
+        raise SettingsError(f"processes must be a whole number, got {processes!r}{advice}")
     if processes < 1:
         raise SettingsError(f"processes must be at least 1, got {processes}")
     if isinstance(env, str | gymnasium.Env):

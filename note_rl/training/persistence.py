@@ -197,11 +197,12 @@ class Persistent:
         arrays, head = self._restored.arrays, self._restored.head
         restored = under("learner", arrays)
         slots = {name: values for name, values in restored.items() if not name.startswith("agent/")}
+        ours = {name: values for name, values in self.learner.get_state().items() if not name.startswith("optimizer/")}
         state, collector = under("trainer", arrays), trainer.collector
         settings, obs_shape = self._settings or trainer.settings, collector.observation_space.shape
         check_fits(state, settings, collector.num_envs, obs_shape)
         with refusing_damage("what was restored"):
-            self.learner.set_state({**self.learner.get_state(), **slots})
+            self.learner.set_state({**ours, **slots})
             trainer.set_state(state, head["trainer"])
         self._restored = None
 

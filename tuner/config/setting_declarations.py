@@ -5,8 +5,9 @@ The declarations of `note_rl` import no framework, and are imported. Those of a 
 
 import ast
 import importlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
+from itertools import takewhile
 from typing import Any
 
 from note_rl.agents.declaration import Given, settings_of
@@ -14,7 +15,7 @@ from note_rl.errors import SettingsError
 from note_rl.support import value_kinds
 from note_rl.support.setting_fields import Field, fields_of
 from tuner.config.network_section import CRITIC, has_critic
-from tuner.config.signatures import base_classes, class_constants, taken_by
+from tuner.config.signatures import base_classes, taken_by
 from tuner.config.sources import Module, imported, last_name, locate, names_in
 from tuner.config.vocabulary import about_part
 from tuner.errors import UserError
@@ -64,22 +65,47 @@ def check_declared(config: Mapping[str, Any]) -> None:
 
 
 def _check_together(agent: Mapping[str, Any]) -> None:
-    """Refuses settings of an agent of `note_rl`, or of a class that inherits from one, that contradict each other."""
+    """Refuses settings of an agent of `note_rl`, or of a class that inherits from one, that contradict each other.
+
+    If the source of a class does not tell its defaults, that is left to the constructor.
+    """
     located = locate(str(agent.get("_target_")))
     found = [] if located is None else base_classes(*located)
-    name = next((f"{module.name}.{node.name}" for module, node in found if _is_declaration(module)), None)
-    if name is None:
+    own = list(takewhile(lambda one: not _is_declaration(one[0]), found))
+    if len(own) == len(found):
         return
-    kind = _class(name)
-    target = str(agent["_target_"])
+    module, node = found[len(own)]
+    kind = _class(f"{module.name}.{node.name}")
     defaults = {one.name: one.default for one in settings_of(kind)}
-    defaults |= {name: one.default for name, one in declared_in(target).items()}
-    defaults |= {name: value for name, value in class_constants(target).items() if name in defaults}
+    for _, one in reversed(own):
+        written = _defaults_in(one, defaults)
+        if written is None:
+            return
+        defaults |= written
     given = Given(**{name: agent.get(name, default) for name, default in defaults.items()})
     try:
         kind.check_together(given)
     except SettingsError as error:
         raise UserError(about_part("agent", agent, error)) from error
+
+
+def _defaults_in(node: ast.ClassDef, inherited: Collection[str]) -> dict[str, Any] | None:
+    """Other defaults that a class gives to settings that it inherits; None: they are worked out, or by a method."""
+    found = {}
+    for statement in node.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
+            return None
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+            continue
+        name, value = statement.target.id, statement.value
+        if isinstance(value, ast.Call) and last_name(value) == "setting":
+            value = _arguments_of(value).get("default")
+        if name in inherited and value is not None:
+            try:
+                found[name] = ast.literal_eval(value)
+            except ValueError:
+                return None
+    return found
 
 
 def _is_declaration(module: Module) -> bool:
@@ -107,12 +133,15 @@ def _written_in(module: Module, node: ast.ClassDef) -> dict[str, Field]:
 
 
 def _field(module: Module, name: str, call: ast.Call) -> Field:
-    given = {
-        **dict(zip(("default", "kind"), call.args, strict=False)),
-        **{str(one.arg): one.value for one in call.keywords},
-    }
+    given = _arguments_of(call)
     words = {key: str(_value(given.get(key)) or "") for key in ("text", "effect", "typical")}
     return Field(name=name, default=_value(given.get("default")), kind=_kind(module, given.get("kind")), **words)
+
+
+def _arguments_of(call: ast.Call) -> dict[str, ast.expr]:
+    """Those of a call of `setting`."""
+    by_place = dict(zip(("default", "kind"), call.args, strict=False))
+    return {**by_place, **{str(one.arg): one.value for one in call.keywords}}
 
 
 def _value(node: ast.expr | None) -> Any:

@@ -117,7 +117,10 @@ def as_meant(config: DictConfig, command: str, choices: Choices = _no_choices) -
 
 
 def _check_experience(resolved: JsonDict) -> None:
-    """Says what an agent learns from before keys are compared, of which the wrong buffer has others."""
+    """Says what an agent learns from, and whether it can have a memory, before keys are compared.
+
+    The wrong buffer and the wrong agent have other keys, whose names would say less.
+    """
     agent, buffer = resolved.get("agent"), resolved.get("buffer")
     if not isinstance(agent, dict) or not isinstance(buffer, dict) or not isinstance(agent.get("_target_"), str):
         return
@@ -173,7 +176,10 @@ def _refuse_steps_of_replay(agent: str, buffer: JsonDict) -> None:
 
 
 def _check_kind_of_policy(resolved: JsonDict) -> None:
-    """Says so before keys are compared where a policy chooses among actions, and the agent gives numbers."""
+    """Says so before keys are compared where a policy is made for another agent.
+
+    It may choose among actions, and the agent give numbers, or explore by the state, and the agent not.
+    """
     targets = [node.get("_target_") for name in ("agent", "policy") if isinstance(node := resolved.get(name), dict)]
     if len(targets) < 2 or not all(isinstance(target, str) for target in targets):
         return
@@ -202,9 +208,9 @@ def _check_state_dependent(agent: str, on_policy: object, name: str, policy: str
             f"{name} has no state-dependent exploration, and {policy} is made for it: leave policy= out, or use "
             "agent=ppo_continuous, a2c_continuous, trpo_continuous, sac or tqc"
         )
-    wanted = {True: "gsde", False: "squashed_gsde"}.get(on_policy) if isinstance(on_policy, bool) else None
-    if wanted is not None and (policy == "SquashedGSDEPolicy") == bool(on_policy):
-        raise UserError(f"{name} explores by the state with another policy than {policy}: use policy={wanted}")
+    own, choice = ("GSDEPolicy", "gsde") if on_policy else ("SquashedGSDEPolicy", "squashed_gsde")
+    if isinstance(on_policy, bool) and policy != own:
+        raise UserError(f"{name} explores by the state with another policy than {policy}: use policy={choice}")
 
 
 _SEQUENCES = "note_rl.settings.SequenceSettings"

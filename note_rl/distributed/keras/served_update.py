@@ -14,11 +14,12 @@ from note_rl.errors import SettingsError
 from note_rl.learners.adjustable import of_the_agent
 from note_rl.learners.base import temporary_attributes
 from note_rl.learners.keras.hyperparameter_override import Optimizers, in_a_trace
-from note_rl.learners.keras.keras_internals import held_by
+from note_rl.learners.keras.keras_internals import count_of, held_by
 from note_rl.learners.keras.learner import KerasLearner
 from note_rl.learners.keras.snapshot import value_of
 from note_rl.learners.keras.update import CompiledUpdate
 from note_rl.learners.keras.variables import constants
+from note_rl.learners.keras.waiting_groups import counts_of
 from note_rl.learners.losses import batch_attributes
 from note_rl.types import Array, BoolArray
 
@@ -67,7 +68,7 @@ class ServedUpdate(CompiledUpdate):
         self._copies = tf.function(partial(_copies, self._variables()), autograph=False)
         learning = [parameter for _, parameters in self._optimizers for parameter in parameters]
         self._are_sound = tf.function(partial(_are_finite, learning), autograph=False)
-        self._num_steps: dict[tuple[Any, ...], list[int]] = {}  # that a traced step takes with each optimizer
+        self._num_steps: dict[tuple[Any, ...], list[int]] = {}  # that a traced step adds to each count
 
     def __call__(self, columns: Mapping[str, Array], sync: BoolArray, scalars: Mapping[str, float]) -> dict[str, Array]:
         """Has the steps of an update block taken; see `CompiledUpdate`."""
@@ -75,7 +76,7 @@ class ServedUpdate(CompiledUpdate):
             return self._taken(columns, sync, scalars)
 
     def _taken(self, columns: Mapping[str, Array], sync: BoolArray, scalars: Mapping[str, float]) -> dict[str, Array]:
-        before, counts = self._copies(), [int(one.iterations.numpy()) for one, _ in self._optimizers]
+        before, counts = self._copies(), [int(one.numpy()) for one in self._counts()]
         numbers = {name: tf.constant(value, tf.float32) for name, value in scalars.items()}
         each_moves_targets = bool(sync.all())
         promised = []
@@ -103,17 +104,21 @@ class ServedUpdate(CompiledUpdate):
                 variable.assign(values)
         return {**rows, "diverged": np.asarray(not sound)}
 
+    def _counts(self) -> list[Any]:
+        """The variables in which optimizers count their steps."""
+        return [count for optimizer, _ in self._optimizers for count in counts_of(optimizer)]
+
     def _set_counts(self, counts: Sequence[int]) -> None:
         """Tells optimizers their numbers of steps: workers that count at the same time lose some."""
-        for (optimizer, _), count in zip(self._optimizers, counts, strict=True):
-            optimizer.iterations.assign(count)
+        for variable, count in zip(self._counts(), counts, strict=True):
+            variable.assign(count)
 
     def _ready_step(self, batch: Mapping[str, Any], numbers: Mapping[str, Any], moves: tuple[bool, bool]) -> Any:
         """Returns the signature of a step, which is traced if it is the first like it."""
         described = ((name, column.dtype, *column.shape) for name, column in batch.items())
         signature = (*moves, tuple(described), *numbers)
         if signature not in self._traced:
-            self._num_steps[signature] = [0] * len(self._optimizers)
+            self._num_steps[signature] = [0] * len(self._counts())
             step = partial(self._one_step, self._num_steps[signature], *moves)
             self._traced[signature] = self._traced_here(step, batch, numbers)
         return signature
@@ -151,15 +156,16 @@ class ServedUpdate(CompiledUpdate):
 
     @contextmanager
     def _counted(self, num_steps: list[int]) -> Iterator[None]:
-        """Notes while a step is traced how often it calls each optimizer."""
+        """Notes while a step is traced how often it raises each count."""
+        places = {id(count): place for place, count in enumerate(self._counts())}
 
-        def applied(index: int, apply: Any, *arguments: Any) -> None:
-            num_steps[index] += 1
+        def applied(optimizer: Any, apply: Any, *arguments: Any) -> None:
+            num_steps[places[id(count_of(optimizer))]] += 1
             apply(*arguments)
 
         with ExitStack() as stack:
-            for index, (optimizer, _) in enumerate(self._optimizers):
-                apply = partial(applied, index, optimizer.apply)
+            for optimizer, _ in self._optimizers:
+                apply = partial(applied, optimizer, optimizer.apply)
                 stack.enter_context(temporary_attributes(optimizer, {"apply": apply}))
             yield
 

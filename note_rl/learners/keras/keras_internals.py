@@ -75,10 +75,17 @@ def kernel_of(layer: Any) -> Any:
     return layer._kernel
 
 
+def count_of(optimizer: Any) -> Any:
+    """The variable in which an optimizer counts steps. `iterations` is a quotient where it accumulates gradients."""
+    return optimizer._iterations
+
+
 @contextmanager
-def counting_in(optimizer: Any, count: Any) -> Iterator[None]:
-    """Lets an optimizer read and raise another count of steps than its own, which it shows, but does not take."""
-    own = optimizer._iterations
+def counting_in(optimizer: Any, count: Any, own: Any) -> Iterator[None]:
+    """Lets an optimizer read and raise another count of steps than its own, which it shows, but does not take.
+
+    Its own is given: replicas are traced side by side, and one of them may find here what another has set.
+    """
     optimizer._iterations = count
     try:
         yield

@@ -37,11 +37,10 @@ from note_rl.learners.keras.variables import (
     arrays_of,
     as_array,
     check_made_within,
-    corrects_by_steps,
     named_variables,
     optimizer_slots,
-    waiting_count,
 )
+from note_rl.learners.keras.waiting_groups import WAITING
 from note_rl.learners.loss_checks import NORMALISED_APART, SamplesApart, check_is_a_mean
 from note_rl.learners.losses import Losses
 from note_rl.learners.numpy_memory import RecurrentActor
@@ -131,9 +130,8 @@ class KerasLearner:
 
     def _gradient_step(self, optimizers: Optimizers, max_grad_norm: float | None) -> GradientStep:
         several = [optimizer for optimizer, _ in optimizers]
-        step = GradientStep(self.agent, self.groups, self._losses, several, max_grad_norm)
-        step.waits_apart = self._waits_apart()
-        return step
+        with self._scope():  # it may have an optimizer count anew
+            return GradientStep(self.agent, self.groups, self._losses, several, max_grad_norm)
 
     def _own_update(self, optimizers: Optimizers, max_grad_norm: float | None) -> OwnUpdateStep:
         update = OwnUpdate(self.agent, len(self.groups), TensorFlowArithmetic())
@@ -199,8 +197,6 @@ class KerasLearner:
             if not one.built:
                 with self._scope():
                     one.build(parameters)
-            if self._waits_apart():
-                waiting_count(one)
             if LEARNING_RATE in hyperparameters and not isinstance(rate_of(one), keras.Variable):
                 raise SettingsError(
                     f"{type(one).__name__} was given a learning-rate schedule of its own, so a schedule for "
@@ -210,15 +206,6 @@ class KerasLearner:
             for one, _ in self._optimizers:
                 check_made_within(self._update.strategy, [one.iterations], f"the optimizer {type(one).__name__}")
         self._update.prepare(self._optimizers, max_grad_norm, hyperparameters, jit)
-
-    def _waits_apart(self) -> bool:
-        """Whether groups that wait have a count of steps of their own, which is not that of their only optimizer.
-
-        Replicas and workers of a strategy trace and count side by side, and share the only one.
-        """
-        one = self._optimizers[0][0]
-        alone = len(self._optimizers) == 1 and self._update.strategy is None
-        return alone and bool(self._losses.at_sync) and corrects_by_steps(one)
 
     def step_way(self) -> StepWay:
         """Returns the way in which steps are taken now; see `Learner.step_way`."""
@@ -318,8 +305,10 @@ class KerasLearner:
         variables = {f"agent/{name}": variable for name, variable in named_variables(self.agent)}
         for index, (optimizer, _) in enumerate(self._optimizers):
             slots = {f"optimizer/{index}/{name}": variable for name, variable in optimizer_slots(optimizer)}
-            if any(name in state for name in slots):
-                variables.update(slots)
+            own, waiting = f"optimizer/{index}/0", f"optimizer/{index}/{WAITING}"
+            if waiting in slots and own in state:  # files of 0.1.0 have one count for all groups
+                state = {waiting: state[own], **state}
+            variables.update({name: variable for name, variable in slots.items() if name in state})
         check_state(state, variables)
         for name, variable in variables.items():
             variable.assign(state[name])

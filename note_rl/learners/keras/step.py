@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from note_rl.errors import AgentContractError
 from note_rl.learners.adjustable import numbered
-from note_rl.learners.keras.keras_internals import counting_in
 from note_rl.learners.keras.tensorflow_internals import call_read
-from note_rl.learners.keras.variables import not_frozen, waiting_count
+from note_rl.learners.keras.variables import not_frozen
+from note_rl.learners.keras.waiting_groups import StepCounts, counts_for
 from note_rl.learners.losses import NOT_IN_A_LOSS, Losses, without_gradient
 from note_rl.learners.peers import Alone, Peers
 from note_rl.learners.reports import GRADIENT_NORM, MOST_REPORTED
@@ -100,7 +100,6 @@ class GradientStep:
         refusal: What the agent does wrong, if tracing has found that out; TensorFlow wraps errors beyond recognition.
         reports: Makes the row `reported`.
         peers: Who takes the same steps, each along its share of the minibatches.
-        waits_apart: Whether groups that wait have a count of steps of their own in the only optimizer.
     """
 
     def __init__(
@@ -116,11 +115,11 @@ class GradientStep:
         self._losses = losses
         self._optimizers = optimizers
         self._max_grad_norm = max_grad_norm
+        self._counts = counts_for(optimizers, losses.at_sync)
         self.num_losses = losses.num_columns
         self.refusal: AgentContractError | None = None
         self.reports = ReportedRow(len(optimizers))
         self.peers: Peers = Alone()
-        self.waits_apart = False
 
     @property
     def _groups(self) -> list[list[Any]]:
@@ -165,7 +164,7 @@ class GradientStep:
         if self.peers.size > 1:
             losses, told, gradients = averaged(self.peers, losses, told, gradients)
         told_of = [loss if index in learning else tf.zeros_like(loss) for index, loss in enumerate(losses)]
-        norms = self._follow(gradients, learning, self._losses.at_sync if self.waits_apart and len(losses) > 1 else ())
+        norms = self._follow(gradients, learning)
         reported = self.reports({**told, **norms})
         rows = {
             "loss": tf.stack(self._losses.columns(told_of)),
@@ -195,15 +194,8 @@ class GradientStep:
             for index, group in gradients.items()
         }
 
-    def _follow(
-        self, gradients: Mapping[int, list[Any]], indices: Sequence[int], waiting: Sequence[int]
-    ) -> dict[str, Any]:
+    def _follow(self, gradients: Mapping[int, list[Any]], indices: Sequence[int]) -> dict[str, Any]:
         """Steps along the gradients of these groups, each with its own optimizer or all with the only one.
-
-        Args:
-            gradients: By group.
-            indices: Of the groups.
-            waiting: Those whose steps are counted apart.
 
         Returns:
             The norms of gradients that are clipped, from before that.
@@ -215,16 +207,20 @@ class GradientStep:
             if self._max_grad_norm is not None and dense:
                 dense, norm = tf.clip_by_global_norm(dense, self._max_grad_norm)
                 norms[GRADIENT_NORM if single else numbered(GRADIENT_NORM, several[0])] = norm
-            rest = iter(dense)
-            steps = {index: [(next(rest), parameter) for parameter in groups[index]] for index in several}
-            late = [index for index in several if index in waiting]
-            _apply(optimizer, [step for index in several if index not in late for step in steps[index]])
-            if late:
-                with counting_in(optimizer, waiting_count(optimizer)):
-                    _apply(optimizer, [step for index in late for step in steps[index]])
+            parameters = [parameter for index in several for parameter in groups[index]]
+            if self._counts is None:
+                optimizer.apply(dense, parameters)
+            else:
+                owners = [index for index in several for _ in groups[index]]
+                self._counted_apart(self._counts, list(zip(owners, dense, parameters, strict=True)))
         return norms
 
-
-def _apply(optimizer: Any, steps: Sequence[tuple[Any, Any]]) -> None:
-    """Steps along gradients, given with their parameters."""
-    optimizer.apply([gradient for gradient, _ in steps], [parameter for _, parameter in steps])
+    def _counted_apart(self, counts: StepCounts, steps: Sequence[tuple[int, Any, Any]]) -> None:
+        """Steps with the only optimizer along gradients, given with their groups and parameters."""
+        waiting = [(gradient, one) for group, gradient, one in steps if group in self._losses.at_sync]
+        at_once = [(gradient, one) for group, gradient, one in steps if group not in self._losses.at_sync]
+        if at_once:
+            counts.optimizer.apply(*map(list, zip(*at_once, strict=True)))
+        if waiting:
+            with counts.of_waiting():
+                counts.optimizer.apply(*map(list, zip(*waiting, strict=True)))

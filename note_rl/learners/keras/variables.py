@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import keras
 import numpy as np
@@ -13,10 +13,10 @@ from note_rl.errors import AgentContractError
 from note_rl.learners.keras.keras_internals import held_by, identity, rate_of
 from note_rl.learners.keras.tensorflow_internals import READS_SEVERAL, read_variables
 from note_rl.learners.keras.trace_constants import Everything
+from note_rl.learners.keras.waiting_groups import WAITING
 from note_rl.types import Array
 
 Result = TypeVar("Result")
-_WAITING: Final = "steps_of_waiting_groups"
 
 
 def named_variables(agent: Any) -> Iterator[tuple[str, Any]]:
@@ -51,26 +51,7 @@ def optimizer_slots(optimizer: Any) -> Iterator[tuple[str, Any]]:
     """Yields the optimizer's variables but for the learning rate, which stays that of the optimizer at hand."""
     for index, variable in enumerate(optimizer.variables):
         if variable is not rate_of(optimizer):
-            yield str(index), variable
-
-
-def corrects_by_steps(optimizer: Any) -> bool:
-    """Whether an optimizer corrects its means by the number of steps, and keeps nothing else for all variables."""
-    kinds = (keras.optimizers.Adam, keras.optimizers.AdamW, keras.optimizers.Adamax)
-    keeps = optimizer.use_ema, optimizer.gradient_accumulation_steps, optimizer.global_clipnorm
-    return type(optimizer) in kinds and isinstance(rate_of(optimizer), keras.Variable) and not any(keeps)
-
-
-def waiting_count(optimizer: Any) -> Any:
-    """The variable that counts the steps of groups that wait, made at the first call.
-
-    One optimizer may serve groups that learn at once and groups that wait. Adam corrects its means by the number of
-    steps that they were taken over, which is another one for each.
-    """
-    for variable in optimizer.variables:
-        if variable.name == _WAITING:
-            return variable
-    return optimizer.add_variable((), dtype="int", name=_WAITING)
+            yield WAITING if variable.name == WAITING else str(index), variable
 
 
 def not_frozen(variables: Sequence[Any]) -> list[Any]:

@@ -105,8 +105,13 @@ def test_another_count_of_an_optimizer_s_steps():
     optimizer.apply([keras.ops.ones(1)], variables[:1])
     optimizer.apply([keras.ops.ones(1)], variables[:1])
     count = keras.Variable(0, dtype="int32", trainable=False)
-    with internals.counting_in(optimizer, count):
+    own = internals.count_of(optimizer)
+    assert own is optimizer.iterations
+    with internals.counting_in(optimizer, count, own):
         optimizer.apply([keras.ops.ones(1)], variables[1:])
+        with internals.counting_in(optimizer, count, own):  # as another replica has it, side by side
+            pass
+    assert internals.count_of(optimizer) is own
     assert (int(count), int(optimizer.iterations)) == (1, 2)
     np.testing.assert_allclose(variables[1], [0.9], rtol=1e-5)
 

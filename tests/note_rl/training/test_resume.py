@@ -14,6 +14,7 @@ from note_rl.policy import (
     GaussianPolicy,
     GreedyQPolicy,
     GSDEPolicy,
+    NoisyPolicy,
     SoftmaxPolicy,
     SquashedGaussianPolicy,
     SquashedGSDEPolicy,
@@ -150,10 +151,16 @@ CASES = {
         {"noise": OrnsteinUhlenbeckProcess(0.15, sigma=0.2), **REPLAY, "train_freq": 50},
         total_steps=400,
     ),
+    "one_optimizer_for_groups_that_wait": Case(
+        "TD3", "Pendulum-v1", {"policy": NoisyPolicy(), **REPLAY, "train_freq": 50}, total_steps=400
+    ),
     "noise_in_the_loss": Case(
         "SAC", "Pendulum-v1", {"policy": SquashedGaussianPolicy(), **REPLAY, "train_freq": 50}, total_steps=400
     ),
 }
+
+
+_ONE_OPTIMIZER = ("PPO", "TD3")
 
 
 def make(framework, case, seed=3):
@@ -165,7 +172,7 @@ def make(framework, case, seed=3):
         arguments["network"] = partial(mlp, hidden_sizes=(8,), noisy_std=arguments.pop("noisy_std"))
     agent = make_agent(**arguments, env=case.env)
     agent.set(seed=seed, **copy.deepcopy(case.settings))  # a policy may remember what it drew
-    if isinstance(agent.param[0], (list, tuple)) and case.agent != "PPO":
+    if isinstance(agent.param[0], (list, tuple)) and case.agent not in _ONE_OPTIMIZER:
         return agent, [framework.optimizers.adam(group, 1e-2) for group in agent.param]
     return agent, framework.optimizers.adam(agent.param, 1e-2)
 
@@ -173,7 +180,7 @@ def make(framework, case, seed=3):
 KERAS = (
     *("prioritized", "trust_region", "state_dependent_rollout", "noise_in_the_loss", "running_statistics"),
     *("critics_that_are_drawn", "truncated_quantiles", "rainbow", "quantiles", "discrete_entropy", "tree_search"),
-    *("sequences", "noise_with_a_memory"),
+    *("sequences", "noise_with_a_memory", "one_optimizer_for_groups_that_wait"),
 )
 """test_trainer.py has plain DQN and PPO. The other cases keep the same parts of Keras as one of these; what else
 they keep is in NumPy, of which PyTorch shows enough."""

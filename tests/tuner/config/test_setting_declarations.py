@@ -169,14 +169,31 @@ def test_settings_are_compared_with_the_defaults_of_the_user_s_own_class(
     (tmp_path / "my_critics.py").write_text(
         "from note_rl.agents.pytorch import SAC\n"
         "from note_rl.support.setting_fields import setting\n"
+        "TEN = 10\n"
         "class Ten(SAC):\n"
-        "    num_critics = 10\n"
-        "class Four(SAC):\n"
+        "    num_critics: int = 10\n"
+        "class OfTen(Ten):\n"
+        "    pass\n"
+        "class Four(Ten):\n"
         "    num_critics: int = setting(default=4)\n"
+        "class WorkedOut(SAC):\n"
+        "    num_critics: int = setting(TEN)\n"
+        "class Named(SAC):\n"
+        "    num_critics: int = TEN\n"
+        "class ByMethod(SAC):\n"
+        "    def __init__(self, **options):\n"
+        "        super().__init__(num_critics=10, **options)\n"
+        "class Constant(SAC):\n"
+        "    num_critics = 10\n"
     )
     network = {"_target_": "note_rl.agents.pytorch.networks.MLP"}
-    config = {"agent": {"_target_": "my_critics.Ten", "num_target_critics": 5}, "optimizer": {}, "network": network}
-    check_declared(config)
-    config["agent"]["_target_"] = "my_critics.Four"
-    with pytest.raises(UserError, match=r"num_target_critics=5 .* at most the number of critics, 4"):
-        check_declared(config)
+
+    def check(name: str) -> None:
+        agent = {"_target_": f"my_critics.{name}", "num_target_critics": 5}
+        check_declared({"agent": agent, "optimizer": {}, "network": network})
+
+    for name in ("Ten", "OfTen", "WorkedOut", "Named", "ByMethod"):
+        check(name)
+    for name, number in (("Four", 4), ("Constant", 2)):  # a constant without annotation is no setting
+        with pytest.raises(UserError, match=rf"num_target_critics=5 .* at most the number of critics, {number}"):
+            check(name)

@@ -253,10 +253,17 @@ def test_what_is_no_power_of_two_is_refused(low: int, high: int, why: str) -> No
 
 
 def test_a_setting_of_another_choice_is_refused_with_what_to_do() -> None:
-    config = {**CONFIG, "strategy": {f"setting_{number}": number for number in range(60)}}
-    assert refusal("buffer.priority.alpha", {"low": 0.1, "high": 1.0}, config) == (
+    many = {f"setting_{number}": number for number in range(60)}
+    config = {**CONFIG, "buffer": {"_target_": "note_rl.settings.ReplaySettings", "capacity": 9}, "strategy": many}
+    leaf = {"low": 0.1, "high": 1.0}
+    assert refusal("buffer.priority.alpha", leaf, config) == (
         "space.buffer.priority.alpha names buffer.priority.alpha, which the config does not have: choose a part that "
         "has it (tuner options buffer), or leave it out with ~space.buffer.priority.alpha"
+    )
+    config["training"] = {"total_steps": 10}  # a section of which there is one
+    assert refusal("training.clip_everything", leaf, config) == (
+        "space.training.clip_everything names training.clip_everything, which the config does not have: leave it out "
+        "with ~space.training.clip_everything"
     )
 
 

@@ -1,8 +1,12 @@
 """When a helper process that holds up the end is given up."""
 
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 from tuner.trackers.watchdog import Patience, waits_for_machine
 
@@ -31,3 +35,11 @@ def test_a_process_that_could_run_is_distinguished_from_one_that_waits_for_other
                 """It is about to stop."""
             process.kill()
     assert not waits_for_machine(process.pid)
+
+
+def test_a_process_that_ends_while_it_is_looked_at_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(self: Path, pattern: str) -> None:
+        raise FileNotFoundError(f"{self} has just gone")
+
+    monkeypatch.setattr(Path, "glob", gone)
+    assert not waits_for_machine(os.getpid())

@@ -368,14 +368,18 @@ def _is_of_the_protocol(path: str) -> bool:
     return path in ("seed", "training.total_steps") or path.startswith(("evaluation.", "checkpoint.", "backend."))
 
 
+def _where_it_may_be(section: str, config: JsonDict) -> str:
+    is_chosen = "_target_" in (config.get(section) or {})
+    return f": choose a part that has it (tuner options {section}), or " if is_chosen else ": "
+
+
 def _check_path(path: str, config: JsonDict, asked_by: str = "") -> None:
     try:
         value = get_path(config, path)
     except KeyError:
         argument = f": add it, '+{path}=...'" if path.startswith("env.kwargs.") else did_you_mean(path, flatten(config))
         if not argument and not asked_by:
-            section = path.partition(".")[0]
-            argument = f": choose a part that has it (tuner options {section}), or leave it out with ~space.{path}"
+            argument = f"{_where_it_may_be(path.partition('.')[0], config)}leave it out with ~space.{path}"
         raise UserError(
             f"{asked_by or 'space.' + path} names {path}, which the config does not have{argument}"
         ) from None

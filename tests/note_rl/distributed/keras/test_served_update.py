@@ -12,6 +12,7 @@ from note_rl.agents.keras import DDPG
 from note_rl.distributed.keras.served_update import ServedUpdate
 from note_rl.errors import AgentContractError
 from note_rl.learners.keras.variables import arrays_of
+from note_rl.learners.keras.waiting_groups import counts_of
 from note_rl.types import Sample
 
 
@@ -31,7 +32,8 @@ class AtOnce:
 
     def schedule(self, function, arguments):
         answer = Done(function(*arguments))
-        self._optimizer.iterations.assign(0)
+        for count in counts_of(self._optimizer):
+            count.assign(0)
         return answer
 
     def join(self):
@@ -50,10 +52,10 @@ def minibatches(seed, sync, num=4, batch=8):
     return Sample(obs, action, reward, next_obs, 0.0 * reward, discount, np.array(sync))
 
 
-def learner_of(kind, served):
+def learner_of(kind, served, optimizer=None):
     keras.utils.set_random_seed(1)
     agent = kind(hidden_size=(8,), env="Pendulum-v1")
-    optimizer = keras.optimizers.SGD(0.1)  # whose steps do not depend on how many there were
+    optimizer = optimizer or keras.optimizers.SGD(0.1)  # whose steps do not depend on how many there were
     if served:
         update = agent.learner._made(ServedUpdate)
         update.strategy, update.coordinator = tf.distribute.get_strategy(), AtOnce(optimizer)
@@ -74,6 +76,20 @@ def test_targets_move_between_steps_and_by_what_is_scheduled():
         for name, values in arrays_of(alone).items():
             np.testing.assert_allclose(arrays_of(served)[name], values, rtol=1e-4, atol=1e-6, err_msg=name)
         assert int(optimizer.iterations.numpy()) == 4 * (seed + 1), "counted here"
+
+
+class Delayed(DDPG):
+    """Its actor waits."""
+
+    groups_at_sync = (0,)
+
+
+def test_steps_of_groups_that_wait_are_counted_here_too():
+    optimizer = keras.optimizers.Adam(0.01)
+    agent, _ = learner_of(Delayed, True, optimizer)
+    for seed, (tau, sync) in enumerate(BLOCKS):
+        agent.learner.update(minibatches(seed, sync), {"tau": tau})
+    assert [int(count) for count in counts_of(optimizer)] == [12, 1 + 2 + 4]
 
 
 def test_a_block_with_a_loss_that_is_no_number_is_undone():

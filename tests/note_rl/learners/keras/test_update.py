@@ -3,7 +3,7 @@
 import keras
 import pytest
 
-from note_rl.agents.keras import SAC, TD3
+from note_rl.agents.keras import SAC
 from note_rl.policy import GreedyQPolicy
 from note_rl.training.callbacks import LambdaCallback
 from tests.note_rl.agents import continuous
@@ -69,25 +69,3 @@ def test_a_callback_that_changes_a_layer_between_phases_is_followed():
     agent.train(optimizer=keras.optimizers.SGD(1.0), total_steps=24, p=0, jit_compile=False, callbacks=hooks)
     steps = agent.num_gradient_steps
     assert float(agent.w[0]) == sum(phase // 4 for phase in range(13 - steps - 1, 12))
-
-
-@pytest.mark.parametrize(
-    ("optimizer", "is_apart"),
-    [
-        (keras.optimizers.Adam(0.01), True),
-        (keras.optimizers.AdamW(0.01), True),
-        (keras.optimizers.Nadam(0.01), False),  # it keeps a product of all its steps
-        (keras.optimizers.Adam(0.01, use_ema=True), False),
-        (keras.optimizers.Adam(0.01, gradient_accumulation_steps=2), False),
-        (keras.optimizers.Adam(0.01, global_clipnorm=1.0), False),
-        (keras.optimizers.Adam(keras.optimizers.schedules.ExponentialDecay(0.01, 10, 0.9)), False),
-    ],
-)
-def test_groups_that_wait_are_counted_apart_where_the_count_is_all_that_groups_share(optimizer, is_apart):
-    agent = TD3(env=continuous.Target, hidden_size=(4,))
-    learner = continuous.ready(agent, optimizer)
-    learner.update(continuous.sample(agent, 5), {})
-    learner.update(continuous.sample(agent, 2, sync=True), {})
-    counts = [int(one) for one in optimizer.variables if one.name == "steps_of_waiting_groups"]
-    assert counts == ([2] if is_apart else [])
-    assert int(optimizer._iterations) == 7
