@@ -407,4 +407,7 @@ def first_minibatch(sample: Sample) -> dict[str, Array]:
     return next(minibatches(sample))
 
 
+WAITING_STEPS = "steps_of_waiting_groups"
+"""The slot of an optimizer in Keras that files of 0.1.0 lack, see `note_rl.learners.keras.waiting_groups`."""
+
 CALL_ARGUMENTS = ("obs", "action", "next_obs", "reward", "terminated")

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from note_rl.learners.base import temporary_attributes
 from note_rl.learners.keras.keras_internals import velocity_and_momentum
 from note_rl.optimizers import AdamSettings, AdamWSettings, RMSpropSettings, SGDSettings
 from note_rl.settings.field_arguments import taking
@@ -35,10 +36,35 @@ class RMSprop(keras.optimizers.RMSprop):  # type: ignore[misc]
         self.assign_sub(variable, step)
 
 
+class _CorrectedEpsilon:
+    """Adds epsilon to the root of the corrected mean of g^2, as algorithm 1 of Kingma & Ba 2015 and PyTorch do.
+
+    Keras adds it before that is corrected. In the first steps it then counts sqrt(1 / (1 - beta2)) = 32 times: with the
+    usual 1e-5, gradients below 3e-4 hardly move anything.
+    """
+
+    def update_step(self: Any, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        """Changes one variable; called by Keras."""
+        beta2, step = (ops.cast(one, variable.dtype) for one in (self.beta_2, self.iterations + 1))
+        epsilon = self.epsilon * ops.sqrt(1.0 - ops.power(beta2, step))
+        with temporary_attributes(self, {"epsilon": epsilon}):
+            super().update_step(gradient, variable, learning_rate)  # type: ignore[misc]
+
+
+@keras.saving.register_keras_serializable("note_rl")
+class CorrectedAdam(_CorrectedEpsilon, keras.optimizers.Adam):  # type: ignore[misc]
+    """Adam; see `_CorrectedEpsilon`."""
+
+
+@keras.saving.register_keras_serializable("note_rl")
+class CorrectedAdamW(_CorrectedEpsilon, keras.optimizers.AdamW):  # type: ignore[misc]
+    """AdamW; see `_CorrectedEpsilon`."""
+
+
 @taking(AdamSettings)
 def adam(parameters: Sequence[Any], settings: AdamSettings) -> keras.Optimizer:
     """Adam (Kingma & Ba 2015). A weight decay above 0 is decoupled, as Keras does it."""
-    return keras.optimizers.Adam(
+    return CorrectedAdam(
         settings.learning_rate,
         settings.beta1,
         settings.beta2,
@@ -50,7 +76,7 @@ def adam(parameters: Sequence[Any], settings: AdamSettings) -> keras.Optimizer:
 @taking(AdamWSettings)
 def adamw(parameters: Sequence[Any], settings: AdamWSettings) -> keras.Optimizer:
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019)."""
-    return keras.optimizers.AdamW(
+    return CorrectedAdamW(
         settings.learning_rate, settings.weight_decay, settings.beta1, settings.beta2, settings.epsilon
     )
 

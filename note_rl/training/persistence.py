@@ -8,7 +8,7 @@ from typing import Any
 
 from note_rl.environments.normalise import ObservationNormaliser, RewardNormaliser
 from note_rl.errors import CheckpointError
-from note_rl.learners.base import Learner, check_state
+from note_rl.learners.base import WAITING_STEPS, Learner, check_state
 from note_rl.settings import Settings
 from note_rl.support.value_kinds import checked_arguments
 from note_rl.training.callback_states import CALLBACKS, CallbackStates, check_callbacks
@@ -197,7 +197,7 @@ class Persistent:
         arrays, head = self._restored.arrays, self._restored.head
         restored = under("learner", arrays)
         slots = {name: values for name, values in restored.items() if not name.startswith("agent/")}
-        ours = {name: values for name, values in self.learner.get_state().items() if not name.startswith("optimizer/")}
+        ours = {name: values for name, values in self.learner.get_state().items() if not name.endswith(WAITING_STEPS)}
         state, collector = under("trainer", arrays), trainer.collector
         settings, obs_shape = self._settings or trainer.settings, collector.observation_space.shape
         check_fits(state, settings, collector.num_envs, obs_shape)

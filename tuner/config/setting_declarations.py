@@ -15,7 +15,7 @@ from note_rl.errors import SettingsError
 from note_rl.support import value_kinds
 from note_rl.support.setting_fields import Field, fields_of
 from tuner.config.network_section import CRITIC, has_critic
-from tuner.config.signatures import base_classes, taken_by
+from tuner.config.signatures import base_classes, class_attributes, taken_by
 from tuner.config.sources import Module, imported, last_name, locate, names_in
 from tuner.config.vocabulary import about_part
 from tuner.errors import UserError
@@ -92,8 +92,10 @@ def _check_together(agent: Mapping[str, Any]) -> None:
 def _defaults_in(node: ast.ClassDef, inherited: Collection[str]) -> dict[str, Any] | None:
     """Other defaults that a class gives to settings that it inherits; None: they are worked out, or by a method."""
     found = {}
+    if {"__init__", "check_together"} & class_attributes(node).keys():
+        return None
     for statement in node.body:
-        if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
+        if isinstance(statement, ast.If | ast.Try | ast.With):
             return None
         if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
             continue

@@ -111,7 +111,7 @@ def class_named_in(target: str, attribute: str, key: str) -> str | None:
     """
     located = locate(target)
     for module, node in () if located is None else base_classes(*located):
-        value = _class_attributes(node).get(attribute)
+        value = class_attributes(node).get(attribute)
         if isinstance(value, ast.Dict):
             found = [
                 named
@@ -133,11 +133,11 @@ def _nearest(module: Module, node: ast.stmt) -> dict[str, ast.expr | None]:
     """The value of each name in the nearest of a class and its base classes; None: a method."""
     nearest: dict[str, ast.expr | None] = {}
     for _, one in base_classes(module, node):
-        nearest = {**_class_attributes(one), **nearest}
+        nearest = {**class_attributes(one), **nearest}
     return nearest
 
 
-def _class_attributes(node: ast.ClassDef) -> dict[str, ast.expr | None]:
+def class_attributes(node: ast.ClassDef) -> dict[str, ast.expr | None]:
     """The value of each name in a class body; None: a method."""
     found: dict[str, ast.expr | None] = {}
     for statement in node.body:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from note_rl.errors import AgentContractError, SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE, OptimizerNumbers, minibatch_in_parts
 from note_rl.learners.base import (
+    WAITING_STEPS,
     LayerNumbers,
     check_held,
     check_holds,
@@ -40,7 +41,6 @@ from note_rl.learners.keras.variables import (
     named_variables,
     optimizer_slots,
 )
-from note_rl.learners.keras.waiting_groups import WAITING
 from note_rl.learners.loss_checks import NORMALISED_APART, SamplesApart, check_is_a_mean
 from note_rl.learners.losses import Losses
 from note_rl.learners.numpy_memory import RecurrentActor
@@ -130,7 +130,7 @@ class KerasLearner:
 
     def _gradient_step(self, optimizers: Optimizers, max_grad_norm: float | None) -> GradientStep:
         several = [optimizer for optimizer, _ in optimizers]
-        with self._scope():  # it may have an optimizer count anew
+        with self._scope():  # it may add a count to the optimizer
             return GradientStep(self.agent, self.groups, self._losses, several, max_grad_norm)
 
     def _own_update(self, optimizers: Optimizers, max_grad_norm: float | None) -> OwnUpdateStep:
@@ -305,10 +305,11 @@ class KerasLearner:
         variables = {f"agent/{name}": variable for name, variable in named_variables(self.agent)}
         for index, (optimizer, _) in enumerate(self._optimizers):
             slots = {f"optimizer/{index}/{name}": variable for name, variable in optimizer_slots(optimizer)}
-            own, waiting = f"optimizer/{index}/0", f"optimizer/{index}/{WAITING}"
+            own, waiting = f"optimizer/{index}/0", f"optimizer/{index}/{WAITING_STEPS}"
             if waiting in slots and own in state:  # files of 0.1.0 have one count for all groups
                 state = {waiting: state[own], **state}
-            variables.update({name: variable for name, variable in slots.items() if name in state})
+            if any(name in state for name in slots):
+                variables.update(slots)
         check_state(state, variables)
         for name, variable in variables.items():
             variable.assign(state[name])

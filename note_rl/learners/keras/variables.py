@@ -10,10 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from note_rl.errors import AgentContractError
+from note_rl.learners.base import WAITING_STEPS
 from note_rl.learners.keras.keras_internals import held_by, identity, rate_of
 from note_rl.learners.keras.tensorflow_internals import READS_SEVERAL, read_variables
 from note_rl.learners.keras.trace_constants import Everything
-from note_rl.learners.keras.waiting_groups import WAITING
 from note_rl.types import Array
 
 Result = TypeVar("Result")
@@ -51,7 +51,7 @@ def optimizer_slots(optimizer: Any) -> Iterator[tuple[str, Any]]:
     """Yields the optimizer's variables but for the learning rate, which stays that of the optimizer at hand."""
     for index, variable in enumerate(optimizer.variables):
         if variable is not rate_of(optimizer):
-            yield WAITING if variable.name == WAITING else str(index), variable
+            yield WAITING_STEPS if variable.name == WAITING_STEPS else str(index), variable
 
 
 def not_frozen(variables: Sequence[Any]) -> list[Any]:

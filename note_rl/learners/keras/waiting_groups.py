@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import keras
 
+from note_rl.learners.base import WAITING_STEPS
 from note_rl.learners.keras.keras_internals import count_of, counting_in, rate_of
 
-WAITING: Final = "steps_of_waiting_groups"
 _KINDS: Final = (keras.optimizers.Adam, keras.optimizers.AdamW, keras.optimizers.Adamax, keras.optimizers.Lamb)
 
 
@@ -51,15 +51,18 @@ def counts_for(optimizers: Sequence[Any], waiting: Sequence[int]) -> StepCounts 
 def _corrects_by_steps(optimizer: Any) -> bool:
     """Whether an optimizer corrects its means by the number of steps, and keeps nothing else for all variables."""
     keeps = optimizer.use_ema, optimizer.gradient_accumulation_steps, optimizer.global_clipnorm
-    return type(optimizer) in _KINDS and isinstance(rate_of(optimizer), keras.Variable) and not any(keeps)
+    is_known = type(optimizer).__module__.startswith(("keras.", "note_rl."))  # another subclass may keep more
+    return (
+        is_known and isinstance(optimizer, _KINDS) and isinstance(rate_of(optimizer), keras.Variable) and not any(keeps)
+    )
 
 
 def counted_apart(optimizer: Any) -> StepCounts:
     """Has an optimizer count the steps of groups that wait, too; those taken before count for both."""
-    found = [variable for variable in optimizer.variables if variable.name == WAITING]
+    found = [variable for variable in optimizer.variables if variable.name == WAITING_STEPS]
     own = count_of(optimizer)
     if not found:
-        count = optimizer.add_variable((), dtype="int", aggregation="only_first_replica", name=WAITING)
+        count = optimizer.add_variable((), dtype="int", aggregation="only_first_replica", name=WAITING_STEPS)
         count.assign(own)
         found.append(count)
     return StepCounts(optimizer, own, found[0])
@@ -67,4 +70,4 @@ def counted_apart(optimizer: Any) -> StepCounts:
 
 def counts_of(optimizer: Any) -> list[Any]:
     """The variables in which an optimizer counts steps, its own first."""
-    return [count_of(optimizer), *(variable for variable in optimizer.variables if variable.name == WAITING)]
+    return [count_of(optimizer), *(variable for variable in optimizer.variables if variable.name == WAITING_STEPS)]

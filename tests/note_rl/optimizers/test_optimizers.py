@@ -55,6 +55,21 @@ def test_rmsprop_by_hand(moved, momentum):
     assert moved("rmsprop", **options) == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.parametrize("moved", [moved_in_keras, moved_in_pytorch])
+@pytest.mark.parametrize("name", ["adam", "adamw"])
+def test_adam_by_hand(moved, name):
+    """Means m and v are corrected by 1 - beta^t, then -learning_rate m / (sqrt(v) + epsilon)."""
+    place = mean = square = 0.0
+    expected = []
+    for step, gradient in enumerate(GRADIENTS, start=1):
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
+        place -= 0.01 * (mean / (1 - 0.9**step)) / (math.sqrt(square / (1 - 0.999**step)) + 1e-5)
+        expected.append(place)
+    assert expected[0] == pytest.approx(-0.01 / 1.1)  # 1e-4 / (1e-4 + 1e-5), of which 0.01
+    options = {"learning_rate": 0.01, "epsilon": 1e-5, "weight_decay": 0.0}
+    assert moved(name, **options) == pytest.approx(expected, rel=1e-4)
+
+
 @pytest.mark.parametrize("framework", frameworks())
 def test_both_frameworks_take_the_same_settings_and_refuse_the_same(framework):
     optimizers, parameters = framework.optimizers, [framework.variable([1.0])]

@@ -183,6 +183,15 @@ def test_settings_are_compared_with_the_defaults_of_the_user_s_own_class(
         "class ByMethod(SAC):\n"
         "    def __init__(self, **options):\n"
         "        super().__init__(num_critics=10, **options)\n"
+        "class OwnCheck(SAC):\n"
+        "    @classmethod\n"
+        "    def check_together(cls, given):\n"
+        "        ...\n"
+        "class Assigned(SAC):\n"
+        "    __init__ = ten_init\n"
+        "class Perhaps(SAC):\n"
+        "    if True:\n"
+        "        num_critics: int = 10\n"
         "class Constant(SAC):\n"
         "    num_critics = 10\n"
     )
@@ -192,7 +201,7 @@ def test_settings_are_compared_with_the_defaults_of_the_user_s_own_class(
         agent = {"_target_": f"my_critics.{name}", "num_target_critics": 5}
         check_declared({"agent": agent, "optimizer": {}, "network": network})
 
-    for name in ("Ten", "OfTen", "WorkedOut", "Named", "ByMethod"):
+    for name in ("Ten", "OfTen", "WorkedOut", "Named", "ByMethod", "OwnCheck", "Assigned", "Perhaps"):
         check(name)
     for name, number in (("Four", 4), ("Constant", 2)):  # a constant without annotation is no setting
         with pytest.raises(UserError, match=rf"num_target_critics=5 .* at most the number of critics, {number}"):

@@ -260,6 +260,8 @@ def test_a_setting_of_another_choice_is_refused_with_what_to_do() -> None:
         "space.buffer.priority.alpha names buffer.priority.alpha, which the config does not have: choose a part that "
         "has it (tuner options buffer), or leave it out with ~space.buffer.priority.alpha"
     )
+    assert "(tuner options noise), or leave it out" in refusal("noise.sigma", leaf, {**config, "noise": {}})
+    assert "config does not have: leave it out" in refusal("seed.zzq", leaf, {**config, "seed": 3})
     config["training"] = {"total_steps": 10}  # a section of which there is one
     assert refusal("training.clip_everything", leaf, config) == (
         "space.training.clip_everything names training.clip_everything, which the config does not have: leave it out "

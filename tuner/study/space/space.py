@@ -369,7 +369,8 @@ def _is_of_the_protocol(path: str) -> bool:
 
 
 def _where_it_may_be(section: str, config: JsonDict) -> str:
-    is_chosen = "_target_" in (config.get(section) or {})
+    part = config.get(section)
+    is_chosen = part == {} or (isinstance(part, dict) and "_target_" in part)  # {}: none was chosen
     return f": choose a part that has it (tuner options {section}), or " if is_chosen else ": "
 
 

@@ -13,6 +13,8 @@ from note_rl.agents.keras import TD3
 from note_rl.distributed.keras.replicated_update import replicate
 from note_rl.learners.keras.variables import arrays_of
 from note_rl.learners.keras.waiting_groups import counted_apart, counts_of
+from note_rl.optimizers.keras import adam
+from note_rl.policy import NoisyPolicy
 from tests.note_rl.agents import continuous
 
 WAITING = "optimizer/0/steps_of_waiting_groups"
@@ -34,7 +36,9 @@ def seven_steps(agent, learner):
     learner.update(continuous.sample(agent, 2, sync=True), {})
 
 
-@pytest.mark.parametrize("make", [Adam, AdamW, Adamax, Lamb], ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make", [Adam, AdamW, Adamax, Lamb, partial(adam, ())], ids=["Adam", "AdamW", "Adamax", "Lamb", "ours"]
+)
 def test_they_are_those_of_an_optimizer_of_their_own(make):
     optimizer = make(0.01)
     together, learner = made(optimizer)
@@ -86,6 +90,24 @@ def test_a_file_with_one_count_has_it_for_both():
     made_anew = Adam(0.01)
     made(made_anew)[1].set_state(state)
     assert counts(made_anew) == [7, 2]
+
+
+def test_a_run_is_resumed_from_a_file_with_one_count(tmp_path):
+    options = {"pool_size": 60, "batch": 4, "train_freq": 4, "num_updates": 2, "learning_starts": 8, "seed": 1}
+
+    def made_for_training():
+        agent = made(Adam(0.01))[0]
+        agent.set(policy=NoisyPolicy(), **options)
+        return agent
+
+    first, second, optimizer = made_for_training(), made_for_training(), Adam(0.01)
+    first.train(optimizer=Adam(0.01), total_steps=40, p=0, jit_compile=False)
+    first.save(tmp_path / "half")
+    second.restore(tmp_path / "half")
+    del second._restored.arrays["learner/" + WAITING]
+    second.train(optimizer=optimizer, total_steps=48, p=0, jit_compile=False)
+    new_steps = counts(optimizer)[0] - first.num_gradient_steps
+    assert counts(optimizer)[1] - first.num_gradient_steps in range(1, new_steps)
 
 
 def test_a_replica_counts_as_an_agent_that_is_alone():
