@@ -52,19 +52,19 @@ class _CorrectedEpsilon:
 
 
 @keras.saving.register_keras_serializable("note_rl")
-class CorrectedAdam(_CorrectedEpsilon, keras.optimizers.Adam):  # type: ignore[misc]
-    """Adam; see `_CorrectedEpsilon`."""
+class Adam(_CorrectedEpsilon, keras.optimizers.Adam):  # type: ignore[misc]
+    """That of Keras with a corrected epsilon."""
 
 
 @keras.saving.register_keras_serializable("note_rl")
-class CorrectedAdamW(_CorrectedEpsilon, keras.optimizers.AdamW):  # type: ignore[misc]
-    """AdamW; see `_CorrectedEpsilon`."""
+class AdamW(_CorrectedEpsilon, keras.optimizers.AdamW):  # type: ignore[misc]
+    """That of Keras with a corrected epsilon."""
 
 
 @taking(AdamSettings)
 def adam(parameters: Sequence[Any], settings: AdamSettings) -> keras.Optimizer:
     """Adam (Kingma & Ba 2015). A weight decay above 0 is decoupled, as Keras does it."""
-    return CorrectedAdam(
+    return Adam(
         settings.learning_rate,
         settings.beta1,
         settings.beta2,
@@ -76,9 +76,7 @@ def adam(parameters: Sequence[Any], settings: AdamSettings) -> keras.Optimizer:
 @taking(AdamWSettings)
 def adamw(parameters: Sequence[Any], settings: AdamWSettings) -> keras.Optimizer:
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019)."""
-    return CorrectedAdamW(
-        settings.learning_rate, settings.weight_decay, settings.beta1, settings.beta2, settings.epsilon
-    )
+    return AdamW(settings.learning_rate, settings.weight_decay, settings.beta1, settings.beta2, settings.epsilon)
 
 
 @taking(RMSpropSettings)

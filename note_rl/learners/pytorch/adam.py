@@ -54,7 +54,7 @@ class Slots:
         return True
 
 
-class Adam:
+class PlainAdam:
     """The steps of one plain Adam of torch, or AdamW.
 
     Args:

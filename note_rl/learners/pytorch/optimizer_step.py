@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from note_rl.learners.pytorch.adam import Adam, is_plain_adam
+from note_rl.learners.pytorch.adam import PlainAdam, is_plain_adam
 from note_rl.learners.pytorch.torch_internals import foreach_mul, foreach_norm, take_step
 
 Direction = tuple[tuple[int, ...], list[Tensor]]
@@ -39,7 +39,7 @@ class Stepper:
     def __init__(self, optimizer: torch.optim.Optimizer, parameters: Sequence[Tensor]) -> None:
         self.optimizer = optimizer
         self.parameters = list(parameters)
-        self.adam: Adam | None = None
+        self.adam: PlainAdam | None = None
         self.begin()
 
     def begin(self) -> None:
@@ -50,7 +50,7 @@ class Stepper:
                 self.adam.forget()
             self.adam = None
         elif self.adam is None:
-            self.adam = Adam(self.optimizer, self.parameters)
+            self.adam = PlainAdam(self.optimizer, self.parameters)
         else:
             self.adam.begin()
 

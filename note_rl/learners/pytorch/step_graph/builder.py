@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from note_rl.learners.pytorch.adam import Adam, Slots, adam_step
+from note_rl.learners.pytorch.adam import PlainAdam, Slots, adam_step
 from note_rl.learners.pytorch.optimizer_step import Stepper
 from note_rl.learners.pytorch.step_graph.compiler import compiled
 from note_rl.learners.pytorch.step_graph.device_graph import DeviceGraph, captured_by_cuda, why_not_captured
@@ -161,7 +161,7 @@ class Builder:
             run = compiled(recording, [*example.values, *includes.numbers], self.matmul)
         return Program(run, form, recording, includes, is_compiled=True)
 
-    def _optimizers(self, form: Evaluated) -> tuple[list[tuple[Adam, Slots]], str]:
+    def _optimizers(self, form: Evaluated) -> tuple[list[tuple[PlainAdam, Slots]], str]:
         """Returns the optimizers with their slots, or why their steps can be no part of a program."""
         if not self.steppers:
             return [], "gradients are averaged over replicas before the optimizer's step"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from note_rl.learners.pytorch.adam import Adam, Slots
+from note_rl.learners.pytorch.adam import PlainAdam, Slots
 from note_rl.learners.pytorch.optimizer_step import FlushedSubnormals
 from note_rl.learners.pytorch.step_graph.record import Recording
 from note_rl.learners.pytorch.step_graph.replay_failures import FAILURES, Beginning, StepError, in_short
@@ -24,7 +24,7 @@ class Includes:
         targets: Whether it calls update_param(), too.
     """
 
-    optimizers: Sequence[tuple[Adam, Slots]] = ()
+    optimizers: Sequence[tuple[PlainAdam, Slots]] = ()
     targets: bool = False
 
     @property

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from note_rl.learners.pytorch.adam import Adam, adam_step
+from note_rl.learners.pytorch.adam import PlainAdam, adam_step
 from note_rl.learners.pytorch.step_graph import builder
 from note_rl.learners.pytorch.step_graph.compiler import has_compiler
 from note_rl.learners.pytorch.step_graph.replay import replay
@@ -43,7 +43,7 @@ def test_the_arithmetic_is_that_of_the_kernel(name):
             for parameter, gradient in zip(mine, gradients, strict=True):
                 parameter.grad = gradient
             optimizer.step()
-            ours = Adam(optimizer, mine)
+            ours = PlainAdam(optimizer, mine)
             slots = ours.slots((0, 1))
             continue
         ours.announce(slots)
@@ -62,7 +62,7 @@ def test_a_step_that_is_not_sound_changes_nothing():
     optimizer = torch.optim.Adam([parameter], 0.1, fused=True)
     parameter.grad = torch.ones(3)
     optimizer.step()
-    ours = Adam(optimizer, [parameter])
+    ours = PlainAdam(optimizer, [parameter])
     slots = ours.slots((0,))
     before = [tensor.detach().clone() for tensor in (parameter, *slots.first, *slots.second)]
     ours.announce(slots)
