@@ -59,13 +59,11 @@ def _corrects_by_steps(optimizer: Any) -> bool:
 
 def counted_apart(optimizer: Any) -> StepCounts:
     """Has an optimizer count the steps of groups that wait, too; those taken before count for both."""
-    found = [variable for variable in optimizer.variables if variable.name == WAITING_STEPS]
-    own = count_of(optimizer)
-    if not found:
-        count = optimizer.add_variable((), dtype="int", aggregation="only_first_replica", name=WAITING_STEPS)
-        count.assign(own)
-        found.append(count)
-    return StepCounts(optimizer, own, found[0])
+    own, *waiting = counts_of(optimizer)
+    if not waiting:
+        waiting = [optimizer.add_variable((), dtype="int", aggregation="only_first_replica", name=WAITING_STEPS)]
+        waiting[0].assign(own)
+    return StepCounts(optimizer, own, *waiting)
 
 
 def counts_of(optimizer: Any) -> list[Any]:
