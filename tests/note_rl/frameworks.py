@@ -38,6 +38,15 @@ class Framework:
     def array(self, tensor: Any) -> np.ndarray:
         return np.array(tensor.detach().numpy() if self.package == "pytorch" else tensor.numpy())
 
+    def set(self, tensor: Any, values: np.ndarray) -> None:
+        """Sets a variable of an agent from outside."""
+        if self.package == "pytorch":
+            import torch
+
+            tensor.data.copy_(torch.from_numpy(values))
+        else:
+            tensor.assign(values)
+
     def base(self) -> type:
         note_rl = importlib.import_module("note_rl")
         return note_rl.RL_pytorch if self.package == "pytorch" else note_rl.RL
