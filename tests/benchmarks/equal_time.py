@@ -16,6 +16,7 @@ already is not done again.
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -205,6 +206,7 @@ def our_returns(typed: Sequence[str], folder: Path) -> list[float]:
         home, done = folder / str(seed), folder / f"{seed}.json"
         if not done.exists():
             words = [*typed, f"seed={seed}", "evaluation.num_points=1", f"evaluation.num_episodes={EPISODES}"]
+            shutil.rmtree(home, ignore_errors=True)  # of a run that was stopped
             done.parent.mkdir(parents=True, exist_ok=True)
             printed = run_alone([sys.executable, __file__, TRAIN, str(home), *words, "tracker=jsonl"])
             done.write_text(printed.splitlines()[-1])

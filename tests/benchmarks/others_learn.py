@@ -13,6 +13,7 @@ folder already are not trained again.
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -88,6 +89,7 @@ def train(python: str, case: Case, seed: int, folder: Path, *words: str) -> Path
     """Let the zoo's command train, with further words, unless it did; the folder that holds the agent."""
     home = folder / case.algorithm / f"{case.env}_1"
     if not (home / f"{case.env}.zip").is_file():
+        shutil.rmtree(folder / case.algorithm, ignore_errors=True)  # of a run that was stopped: another number follows
         what = ("--algo", case.algorithm, "--env", case.env)
         chosen = ("--hyperparams", *case.settings) if case.settings else ()
         file = ("--conf-file", str(FILES / f"{case.algorithm}.yml")) if case.has_file else ()
