@@ -39,15 +39,17 @@ class RMSprop(keras.optimizers.RMSprop):  # type: ignore[misc]
 class _CorrectedEpsilon:
     """Adds epsilon to the root of the corrected mean of g^2, as algorithm 1 of Kingma & Ba 2015 and PyTorch do.
 
-    Keras adds it before that is corrected. In the first steps it then counts sqrt(1 / (1 - beta2)) = 32 times: with the
-    usual 1e-5, gradients below 3e-4 hardly move anything.
+    Keras adds it before that is corrected. In the first steps it then counts sqrt(1 / (1 - beta2)) times, which is 32
+    for beta2 = 0.999: with the usual 1e-5, gradients below 3e-4 hardly move anything.
     """
 
     def update_step(self: Any, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """Changes one variable; called by Keras."""
-        beta2, step = (ops.cast(one, variable.dtype) for one in (self.beta_2, self.iterations + 1))
-        epsilon = self.epsilon * ops.sqrt(1.0 - ops.power(beta2, step))
-        with temporary_attributes(self, {"epsilon": epsilon}):
+        numbers = self.beta_2, self.iterations + 1, self.epsilon
+        beta2, step, epsilon = (ops.cast(one, variable.dtype) for one in numbers)
+        corrected = epsilon * ops.sqrt(1.0 - ops.power(beta2, step))
+        corrected = ops.where(corrected > 0.0, corrected, epsilon)  # it rounds to 0 in half precision: steps of 0 / 0
+        with temporary_attributes(self, {"epsilon": corrected}):
             super().update_step(gradient, variable, learning_rate)  # type: ignore[misc]
 
 

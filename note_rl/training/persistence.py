@@ -197,7 +197,7 @@ class Persistent:
         arrays, head = self._restored.arrays, self._restored.head
         restored = under("learner", arrays)
         slots = {name: values for name, values in restored.items() if not name.startswith("agent/")}
-        ours = {name: values for name, values in self.learner.get_state().items() if not name.endswith(WAITING_STEPS)}
+        ours = {name: values for name, values in self.learner.get_state().items() if not _counts_waiting(name)}
         state, collector = under("trainer", arrays), trainer.collector
         settings, obs_shape = self._settings or trainer.settings, collector.observation_space.shape
         check_fits(state, settings, collector.num_envs, obs_shape)
@@ -218,6 +218,11 @@ class Persistent:
 def _waits(name: str) -> bool:
     """Whether an array of a restored file is not taken over before train() is called."""
     return name.startswith(("learner/", "trainer/", f"{CALLBACKS}/")) and not name.startswith(_PARAMETERS)
+
+
+def _counts_waiting(name: str) -> bool:
+    """Whether an array is the count that files of 0.1.0 lack; the learner makes it of another one then."""
+    return name.startswith("optimizer/") and name.endswith(WAITING_STEPS)
 
 
 def _without_experience(arrays: Mapping[str, Array]) -> dict[str, Array]:

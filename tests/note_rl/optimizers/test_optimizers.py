@@ -70,6 +70,16 @@ def test_adam_by_hand(moved, name):
     assert moved(name, **options) == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.parametrize(("dtype", "epsilon"), [("float16", 1e-7), ("bfloat16", 1e-5), ("float64", 1e-5)])
+def test_an_epsilon_that_rounds_to_0_leaves_weights_without_a_gradient_where_they_are(dtype, epsilon):
+    weights = keras.Variable([1.0, 2.0], dtype=dtype)
+    optimizer = keras_optimizers.Adam(0.01, epsilon=1e-7)
+    optimizer.epsilon = keras.ops.convert_to_tensor(epsilon, "float32")
+    optimizer.apply([keras.ops.convert_to_tensor([0.0, 0.5], dtype)], [weights])
+    assert float(weights[0]) == 1.0
+    assert 0.0 < float(weights[1]) <= 2.0
+
+
 @pytest.mark.parametrize("framework", frameworks())
 def test_both_frameworks_take_the_same_settings_and_refuse_the_same(framework):
     optimizers, parameters = framework.optimizers, [framework.variable([1.0])]

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch.optim import Adagrad
 
 from note_rl.agents.pytorch import PPO
 from note_rl.errors import CheckpointError
@@ -96,3 +97,15 @@ def test_a_restored_agent_can_be_saved_without_its_replay_pool(framework: Any, t
     other, _ = dqn(framework)
     other.restore(tmp_path / "small")
     assert other.num_env_steps == agent.num_env_steps == 80
+
+
+def test_training_may_go_on_with_another_optimizer(tmp_path: Path) -> None:
+    """Adagrad makes its sums of squares when it is made: they are not in a file of Adam, and begin anew."""
+    former, path = trained(64), tmp_path / "former"
+    former.save(path)
+    agent = make(normalise_obs=True, normalise_reward=True)
+    agent.restore(path)
+    optimizer = Adagrad([parameter for group in agent.param for parameter in group], 1e-3)
+    agent.train(optimizer, total_steps=96, p=0)
+    assert agent.num_env_steps == 96
+    assert all((state["sum"] > 0.0).any() for state in optimizer.state.values())

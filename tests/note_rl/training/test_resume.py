@@ -191,6 +191,7 @@ they keep is in NumPy, of which PyTorch shows enough."""
     *("trust_region", "state_dependent_rollout", "noise_in_the_loss", "critics_that_are_drawn", "truncated_quantiles"),
     *("rainbow", "quantiles", "discrete_entropy", "tree_search", "sequences", "noise_with_a_memory"),
     "running_statistics",  # learners/test_modes.py has those of a DQN in Keras
+    "one_optimizer_for_groups_that_wait",  # learners/keras/test_waiting_groups.py has its counts in a file
 )
 @pytest.mark.parametrize(
     ("framework", "name"),

@@ -11,6 +11,7 @@ from keras.optimizers import Adam, Adamax, AdamW, Lamb, Nadam
 
 from note_rl.agents.keras import TD3
 from note_rl.distributed.keras.replicated_update import replicate
+from note_rl.errors import CheckpointError
 from note_rl.learners.keras.variables import arrays_of
 from note_rl.learners.keras.waiting_groups import counted_apart, counts_of
 from note_rl.optimizers.keras import adam
@@ -18,6 +19,10 @@ from note_rl.policy import NoisyPolicy
 from tests.note_rl.agents import continuous
 
 WAITING = "optimizer/0/steps_of_waiting_groups"
+
+
+class OwnAdam(Adam):
+    """A user's own."""
 
 
 def made(optimizer):
@@ -36,10 +41,17 @@ def seven_steps(agent, learner):
     learner.update(continuous.sample(agent, 2, sync=True), {})
 
 
-@pytest.mark.parametrize(
-    "make", [Adam, AdamW, Adamax, Lamb, partial(adam, ())], ids=["Adam", "AdamW", "Adamax", "Lamb", "ours"]
-)
-def test_they_are_those_of_an_optimizer_of_their_own(make):
+def test_they_are_those_of_an_optimizer_of_their_own():
+    check_steps(partial(adam, ()))
+
+
+@pytest.mark.usefixtures("eager_updates")
+@pytest.mark.parametrize("make", [Adam, AdamW, Adamax, Lamb], ids=["Adam", "AdamW", "Adamax", "Lamb"])
+def test_so_they_are_with_optimizers_of_keras(make):
+    check_steps(make)
+
+
+def check_steps(make):
     optimizer = make(0.01)
     together, learner = made(optimizer)
     seven_steps(together, learner)
@@ -50,10 +62,12 @@ def test_they_are_those_of_an_optimizer_of_their_own(make):
         np.testing.assert_array_equal(arrays_of(together)[name], values, err_msg=name)
 
 
+@pytest.mark.usefixtures("eager_updates")
 @pytest.mark.parametrize(
     "make",
     [
         pytest.param(partial(Nadam, 0.01), id="a product of all its steps"),
+        pytest.param(lambda: OwnAdam(0.01), id="what only its author knows"),
         pytest.param(partial(Adam, 0.01, use_ema=True), id="averages of weights"),
         pytest.param(partial(Adam, 0.01, gradient_accumulation_steps=2), id="sums of gradients"),
         pytest.param(partial(Adam, 0.01, global_clipnorm=1.0), id="a norm of all groups"),
@@ -78,6 +92,7 @@ def test_steps_from_before_count_for_both():
     assert counted_apart(optimizer) == first
 
 
+@pytest.mark.usefixtures("eager_updates")
 def test_a_file_with_one_count_has_it_for_both():
     agent, learner = made(Adam(0.01))
     seven_steps(agent, learner)
@@ -92,6 +107,17 @@ def test_a_file_with_one_count_has_it_for_both():
     assert counts(made_anew) == [7, 2]
 
 
+@pytest.mark.usefixtures("eager_updates")
+def test_a_file_without_a_slot_is_refused():
+    agent, learner = made(Adam(0.01))
+    seven_steps(agent, learner)
+    state = learner.get_state()
+    del state["optimizer/0/4"]
+    with pytest.raises(CheckpointError, match="it has no 'optimizer/0/4'"):
+        made(Adam(0.01))[1].set_state(state)
+
+
+@pytest.mark.usefixtures("eager_updates")
 def test_a_run_is_resumed_from_a_file_with_one_count(tmp_path):
     options = {"pool_size": 60, "batch": 4, "train_freq": 4, "num_updates": 2, "learning_starts": 8, "seed": 1}
 
