@@ -1,12 +1,14 @@
 """A budget of time or of environment steps: screening goes on as long as what must follow it still fits.
 
 Race, confirmation and test are what makes the result worth having, so they are set aside first; what is left of the
-budget goes into screening. How long a run takes is known from those that are complete; one more may take as long as the
-longest of these.
+budget goes into screening. How long a run takes is known from those that are complete: what follows takes as long as
+the best of them, which will run again, and one more may be one of the long ones.
 """
 
 import math
 from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from tuner.errors import UserError
 from tuner.results.insights.effort import used_share
@@ -14,8 +16,8 @@ from tuner.results.number_format import format_seconds
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import StudyDefinition
 
-_MOST_TIMES = 3.0
-"""One more run counts for the longest so far, but for no more than this many times the mean."""
+_ONE_MORE = 0.9
+"""The share of complete runs that take no longer than what is set aside for one more."""
 
 
 def check_budget(definition: StudyDefinition) -> None:
@@ -79,7 +81,7 @@ class Allowance:
         self._spent_s = spent_s
         self._total_steps = definition.total_steps
         self._seen: set[int] = set()
-        self._complete_s: list[float] = []
+        self._complete: list[RunRecord] = []
         self._env_steps = 0.0
         self._run_seconds = 0.0
         self.why_not = ""
@@ -92,7 +94,7 @@ class Allowance:
         self._env_steps += used_share(record) * self._total_steps
         self._run_seconds += record.seconds
         if record.complete:
-            self._complete_s.append(record.seconds)
+            self._complete.append(record)
 
     def one_more(self, num_entered: int) -> bool:
         """Whether one more fits, beside those that have been entered; if not, `why_not` says why in words."""
@@ -110,25 +112,30 @@ class Allowance:
 
     def _want_of_time(self) -> str:
         budget_s = self._settings.budget_s
-        if budget_s is None or not self._complete_s:
+        if budget_s is None or not self._complete:
             return ""
-        run_s = sum(self._complete_s) / len(self._complete_s)
+        one_more_s = float(np.quantile([record.seconds for record in self._complete], _ONE_MORE))
+        run_s = self._seconds_of_the_best()
         later_s = _later_seconds(self._later_runs, self._parallel, run_s)
-        longest_s = min(max(self._complete_s), _MOST_TIMES * run_s)
         # Of a session that was killed the last half minute is unknown; its runs are known.
         spent_s = max(self._spent_s(), self._run_seconds / self._parallel)
-        if spent_s + longest_s + later_s <= budget_s:
+        if spent_s + one_more_s + later_s <= budget_s:
             return ""
         over = " and is run all the same" if later_s > budget_s else ""
         less = " is too little" if over else ""
         return (
             f"study.budget={format_seconds(budget_s)}{less}: what follows takes about {format_seconds(later_s)}{over}"
-            f"{_one_more(longest_s, run_s) if not over else ''}"
+            f"{_one_more(one_more_s, run_s) if not over else ''}"
         )
 
+    def _seconds_of_the_best(self) -> float:
+        """The mean of as many as will be confirmed; a better configuration often takes longer than others do."""
+        best = sorted(self._complete, key=lambda record: -math.inf if record.value is None else record.value)
+        return float(np.mean([record.seconds for record in best[-self._settings.num_candidates :]]))
 
-def _one_more(longest_s: float, run_s: float) -> str:
-    return f", and one more run up to {format_seconds(longest_s)}" if longest_s > run_s else ""
+
+def _one_more(one_more_s: float, run_s: float) -> str:
+    return f", and one more run up to {format_seconds(one_more_s)}" if one_more_s > run_s else ""
 
 
 def _later_runs(definition: StudyDefinition) -> list[int]:
