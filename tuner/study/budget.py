@@ -68,6 +68,10 @@ class Allowance:
 
     At least as many are as will be confirmed, whatever the budget says.
 
+    Attributes:
+        why_not: Why not, in words; empty: one may.
+        advice: What to change where the later stages alone take longer than the budget; else empty.
+
     Args:
         definition: The study.
         parallel: Runs at a time.
@@ -84,7 +88,7 @@ class Allowance:
         self._complete: list[RunRecord] = []
         self._env_steps = 0.0
         self._run_seconds = 0.0
-        self.why_not = ""
+        self.why_not = self.advice = ""
 
     def see(self, record: RunRecord) -> None:
         """Takes a screening run in that has ended; one that has not, or was seen before, changes nothing."""
@@ -123,6 +127,7 @@ class Allowance:
             return ""
         over = " and is run all the same" if later_s > budget_s else ""
         less = " is too little" if over else ""
+        self.advice = "; lower study.num_select_seeds, study.num_test_seeds or training.total_steps" if over else ""
         return (
             f"study.budget={format_seconds(budget_s)}{less}: what follows takes about {format_seconds(later_s)}{over}"
             f"{_one_more(one_more_s, run_s) if not over else ''}"

@@ -326,7 +326,7 @@ class StudyRunner:
             return True
         study.set_user_attr(attributes.CLOSED, {"num_trials": num_entered, **self._budget})
         trials = f"{counted(num_entered, 'trial')} {'is' if num_entered == 1 else 'are'}"
-        self._listener.on_note(f"{allowance.why_not}, so no more than {trials} screened")
+        self._listener.on_note(f"{allowance.why_not}, so no more than {trials} screened{allowance.advice}")
         self._listener.on_stage(SCREEN, num_entered, ())
         return False
 

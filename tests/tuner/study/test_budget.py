@@ -58,8 +58,13 @@ def test_the_number_of_trials_is_a_bound_besides(tmp_path: Path) -> None:
 
 
 def test_as_many_are_screened_as_are_confirmed_however_small_the_budget(tmp_path: Path) -> None:
-    summary = run_study(tmp_path, num_trials=100, budget=0.5)
+    listener = Notes()
+    summary = run_study(tmp_path, listener=listener, num_trials=100, budget=2.0)
     assert screened(summary) == 2
+    assert listener.notes == [
+        "study.budget=2 s is too little: what follows takes about 8 s and is run all the same, so no more than 2 "
+        "trials are screened; lower study.num_select_seeds, study.num_test_seeds or training.total_steps"
+    ]
     assert len(summary.stage("confirm")) == len(summary.stage("test")) == 4
 
 
