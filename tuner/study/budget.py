@@ -118,8 +118,8 @@ class Allowance:
         budget_s = self._settings.budget_s
         if budget_s is None or not self._complete:
             return ""
-        one_more_s = float(np.quantile([record.seconds for record in self._complete], _ONE_MORE))
         run_s = self._seconds_of_the_best()
+        one_more_s = max(run_s, float(np.quantile([record.seconds for record in self._complete], _ONE_MORE)))
         later_s = _later_seconds(self._later_runs, self._parallel, run_s)
         # Of a session that was killed the last half minute is unknown; its runs are known.
         spent_s = max(self._spent_s(), self._run_seconds / self._parallel)
@@ -135,8 +135,13 @@ class Allowance:
 
     def _seconds_of_the_best(self) -> float:
         """The mean of as many as will be confirmed; a better configuration often takes longer than others do."""
-        best = sorted(self._complete, key=lambda record: -math.inf if record.value is None else record.value)
-        return float(np.mean([record.seconds for record in best[-self._settings.num_candidates :]]))
+        eligible = [record for record in self._complete if record.feasible] or self._complete
+        best = sorted(eligible, key=_score)[-self._settings.num_candidates :]
+        return float(np.mean([record.seconds for record in best]))
+
+
+def _score(record: RunRecord) -> float:
+    return -math.inf if record.score is None else record.score
 
 
 def _one_more(one_more_s: float, run_s: float) -> str:

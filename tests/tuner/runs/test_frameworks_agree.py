@@ -17,16 +17,18 @@ from tests.tuner.runs.reporters import run_config
 from tuner.runs.build import build_run
 
 TORCH, KERAS = Framework("pytorch"), Framework("keras")
+TARGETS = "buffer.target_update_interval=4"  # by default these are not updated within so few gradient steps
 CASES = {
     **{agent: (agent,) for agent in SMALL_AGENTS},
+    **{agent: (agent, TARGETS) for agent in ("dqn", "double_dqn", "dueling_dqn", "prioritized_dqn", "rainbow")},
     "bc_continuous": ("bc_continuous", "buffer.gradient_steps=10"),
     "a2c_lstm": ("a2c", "network=lstm"),
     "ppo_gru": ("ppo", "network=gru"),
     "ppo_gsde": ("ppo_continuous", "policy=gsde"),
     "sac_gsde": ("sac", "policy=squashed_gsde"),
     "sac_of_many_critics": ("sac", "agent.num_critics=4", "agent.num_target_critics=2", "agent.critic_layer_norm=true"),
-    "quantiles": ("dqn", "agent.values=quantiles"),
-    "images": ("dqn", "env=catch", "network=minatar"),
+    "quantiles": ("dqn", "agent.values=quantiles", TARGETS),
+    "images": ("dqn", "env=catch", "network=minatar", TARGETS),
 }
 
 

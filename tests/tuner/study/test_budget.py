@@ -176,6 +176,19 @@ def test_one_more_may_be_one_of_the_long_ones(tmp_path: Path) -> None:
     assert allowance.why_not == "study.budget=1 min 00 s: what follows takes about 6 s, and one more run up to 10 s"
 
 
+def test_one_more_may_be_as_long_as_the_best_and_what_is_not_feasible_does_not_count(tmp_path: Path) -> None:
+    """Thirty runs of 1 s, two better ones of 7 s, and the best two, of 50 s, which may not be chosen."""
+    now = [0.0]
+    allowance = Allowance(definition(tmp_path, num_trials=100, budget=120.0), 2, lambda: now[0])
+    for number in range(34):
+        seconds = 1.0 if number < 30 else 7.0 if number < 32 else 50.0
+        allowance.see(record(number, value=float(number), seconds=seconds, feasible=seconds < 50.0))
+    now[0] = 120.0 - 7.0 - 4 * 7.0
+    assert allowance.one_more(35)
+    now[0] += 0.1
+    assert not allowance.one_more(35)
+
+
 def test_a_budget_that_the_fewest_runs_exceed_is_reported(tmp_path: Path) -> None:
     allowance = Allowance(definition(tmp_path, num_trials=100, budget=15.0), 2, lambda: 4.0)
     allowance.see(record(0))
