@@ -48,6 +48,8 @@ CASES = {
     "qrdqn_lunarlander": Case("qrdqn", "LunarLander-v3"),
     "ppo_lstm_cartpole": Case("ppo_lstm", "CartPoleNoVel-v1"),
     "ppo_lstm_pendulum": Case("ppo_lstm", "PendulumNoVel-v1"),
+    "tqc_pendulum": Case("tqc", "Pendulum-v1", has_file=True),
+    "crossq_pendulum": Case("crossq", "Pendulum-v1", has_file=True),
     "tqc_lunarlander": Case("tqc", "LunarLanderContinuous-v3", has_file=True),
     "tqc_hopper": Case("tqc", "Hopper-v5", has_file=True),
     "crossq_lunarlander": Case("crossq", "LunarLanderContinuous-v3", has_file=True),

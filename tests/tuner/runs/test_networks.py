@@ -166,8 +166,10 @@ def test_a_memory_reaches_the_agent_and_is_played_and_exported(tuner: CommandLin
     )
     agent: Any = build_run(RunConfig.from_json(kept)).agent
     assert sorted(widths(agent.actor)) == [(2, 6), (3, 9), (5, 4), (6, 3), (9, 5)]
-    answer = tuner("play", "run", "num_episodes=1", "gif=null")
+    answer = tuner("play", "run", "num_episodes=1", "gif=film.gif")
     assert answer.status == 0, answer.errors
+    assert answer.output.splitlines()[-1] == "film of one episode: run/film.gif"
+    assert (tuner.folder / "run" / "film.gif").read_bytes().startswith(b"GIF89a")
     answer = tuner("export", "run", "format=torch")
     assert answer.output.splitlines()[-1] == (
         "observation float32 [batch, 4], policy float32 [batch, 3], episode_start bool [batch] -> "
