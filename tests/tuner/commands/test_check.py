@@ -70,7 +70,7 @@ def test_a_broken_part_is_named(
 WITH_MEMORY = ("a2c", "network=gru", "training.total_steps=8000")
 
 
-@pytest.mark.parametrize("backend", ["torch", "keras"])
+@pytest.mark.parametrize("backend", ["torch", pytest.param("keras", marks=pytest.mark.slow)])
 def test_an_agent_with_a_memory_has_a_task_more(
     tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:

@@ -21,6 +21,7 @@ EXTRAS = {
     "Rainbow": {"q_noise": (51,), "target_q_noise": (51,), "choice_q_noise": (51,)},
     "CrossQ": {"noise": (1,), "next_noise": (1,)},
     "TQC": {"noise": (1,), "next_noise": (1,)},
+    "REDQ": {"noise": (1,), "next_noise": (1,), "draws": (4,)},
 }
 PARTS = {  # of which DQN is made under these names
     "Rainbow": {"double": True, "dueling": True, "stream_size": 4, "values": "categorical", "num_atoms": 5},
@@ -33,7 +34,9 @@ CHOOSING = (*DISCRETE, "SACDiscrete", "AlphaZero")
 OPTIONS = {
     "CrossQ": {"critic_hidden_size": (8,)},
     "TQC": {"num_quantiles": 4, "num_dropped_per_critic": 1},
+    "REDQ": {"num_critics": 4, "num_target_critics": 2, "critic_layer_norm": True},
 }
+CLASSES = {"REDQ": "SAC"}  # of those that are no class of their own
 
 
 def minibatches(name="DQN", sync=(False, True, False, False, True), batch_size=6, seed=0):
@@ -69,7 +72,7 @@ def built_in(name, **options):
         options["network"] = partial(MLP, hidden_sizes=(8,), noisy_std=0.5)
     if name in PARTS:
         return agents.DQN(hidden_size=(8,), env=env, **PARTS[name], **options)
-    return getattr(agents, name)(hidden_size=(8,), env=env, **OPTIONS.get(name, {}), **options)
+    return getattr(agents, CLASSES.get(name, name))(hidden_size=(8,), env=env, **OPTIONS.get(name, {}), **options)
 
 
 def assert_same_state(one, other, **tolerance):

@@ -23,7 +23,7 @@ from tests.note_rl.learners.step_graph.recorded_agents import (
 
 @pytest.mark.parametrize(
     ("name", "make"),
-    [*((name, adam) for name in (*NAMES, "SACDiscrete", "CrossQ", "TQC")), ("DQN", sgd), ("TD3", sgd)],
+    [*((name, adam) for name in (*NAMES, "SACDiscrete", "CrossQ", "TQC", "REDQ")), ("DQN", sgd), ("TD3", sgd)],
 )
 def test_on_and_off_agree(name, make):
     plain, traced = (learner_of(built_in(name), jit, make) for jit in (False, "auto"))

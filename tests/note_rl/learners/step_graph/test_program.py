@@ -72,13 +72,16 @@ def test_a_step_that_is_not_sound_changes_nothing():
         torch.testing.assert_close(tensor.detach(), values, rtol=0, atol=0)
 
 
-LIKE_OTHERS = ("DuelingDQN", "DoubleDQN", "QRDQN", "DDPG", "TQC")  # DQN has such losses, TD3 such groups
+LIKE_OTHERS = ("DuelingDQN", "DoubleDQN", "QRDQN", "DDPG", "TQC", "REDQ")  # DQN has such losses, TD3 such groups
 
 
 @pytest.mark.parametrize(
     ("name", "clip"),
     [
-        *(pytest.param(name, 0.5, marks=[pytest.mark.slow] * (name in LIKE_OTHERS)) for name in (*NAMES, "TQC")),
+        *(
+            pytest.param(name, 0.5, marks=[pytest.mark.slow] * (name in LIKE_OTHERS))
+            for name in (*NAMES, "TQC", "REDQ")
+        ),
         ("DQN", None),
     ],
 )
