@@ -85,7 +85,8 @@ class Allowance:
         self._spent_s = spent_s
         self._total_steps = definition.total_steps
         self._seen: set[int] = set()
-        self._complete: list[RunRecord] = []
+        self._complete_s: list[float] = []
+        self._best: list[tuple[float, float]] = []  # score and seconds of as many as will be confirmed
         self._env_steps = 0.0
         self._run_seconds = 0.0
         self.why_not = self.advice = ""
@@ -98,7 +99,10 @@ class Allowance:
         self._env_steps += used_share(record) * self._total_steps
         self._run_seconds += record.seconds
         if record.complete:
-            self._complete.append(record)
+            self._complete_s.append(record.seconds)
+            if record.feasible and record.score is not None:
+                ranked = sorted([*self._best, (record.score, record.seconds)])
+                self._best = ranked[-self._settings.num_candidates :]
 
     def one_more(self, num_entered: int) -> bool:
         """Whether one more fits, beside those that have been entered; if not, `why_not` says why in words."""
@@ -116,10 +120,10 @@ class Allowance:
 
     def _want_of_time(self) -> str:
         budget_s = self._settings.budget_s
-        if budget_s is None or not self._complete:
+        if budget_s is None or not self._complete_s:
             return ""
         run_s = self._seconds_of_the_best()
-        one_more_s = max(run_s, float(np.quantile([record.seconds for record in self._complete], _ONE_MORE)))
+        one_more_s = max(run_s, float(np.quantile(self._complete_s, _ONE_MORE)))
         later_s = _later_seconds(self._later_runs, self._parallel, run_s)
         # Of a session that was killed the last half minute is unknown; its runs are known.
         spent_s = max(self._spent_s(), self._run_seconds / self._parallel)
@@ -134,14 +138,8 @@ class Allowance:
         )
 
     def _seconds_of_the_best(self) -> float:
-        """The mean of as many as will be confirmed; a better configuration often takes longer than others do."""
-        eligible = [record for record in self._complete if record.feasible] or self._complete
-        best = sorted(eligible, key=_score)[-self._settings.num_candidates :]
-        return float(np.mean([record.seconds for record in best]))
-
-
-def _score(record: RunRecord) -> float:
-    return -math.inf if record.score is None else record.score
+        """Their mean; of all where none is feasible. A better configuration often takes longer than others do."""
+        return float(np.mean([seconds for _, seconds in self._best] or self._complete_s))
 
 
 def _one_more(one_more_s: float, run_s: float) -> str:
