@@ -56,10 +56,7 @@ def parameters(network):
 
 def set_parameters(framework, network, values):
     for parameter, numbers in zip(parameters(network), values, strict=True):
-        if framework.package == "pytorch":
-            parameter.data.copy_(torch.from_numpy(numbers))
-        else:
-            parameter.assign(numbers.astype(np.float32))
+        framework.set(parameter, numbers.astype(np.float32))
 
 
 def tensor(framework, values):
