@@ -1,9 +1,11 @@
 # ruff: noqa: T201
 """Returns of agents of Stable-Baselines3 and of sb3-contrib, on environments of our gates.
 
-    python tests/benchmarks/others_learn.py [CASE ...] --others PYTHON [--seeds 1 2 ...] [--episodes 20] [--folder DIR]
+    python tests/benchmarks/others_learn.py [CASE ...] --others PYTHON [--sbx] [--seeds 1 2 ...] [--episodes 20]
+        [--folder DIR]
 
-PYTHON is an interpreter that has RL Baselines3 Zoo (`pip install rl-zoo3 'gymnasium[box2d,mujoco]'`). Agents train with
+PYTHON is an interpreter that has RL Baselines3 Zoo (`pip install rl-zoo3 'gymnasium[box2d,mujoco]'`). With --sbx the
+algorithms are those of SBX (`pip install sbx-rl`), which has TQC and CrossQ in JAX. Agents train with
 the zoo's settings, but for two: A2C's learning rate ends at zero as in our experiment files, where the zoo keeps it
 constant, and TQC and CrossQ have settings of `conf/zoo/`, with which a run is shorter. Each seed trains in a process of
 its own, with one thread. Printed is the mean return of episodes without exploration after training, of each seed and as
@@ -23,6 +25,7 @@ from pathlib import Path
 from against_others import ONE_THREAD
 
 EVALUATE = "--evaluate"
+TRAIN = "--train"
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("cases", nargs="*", choices=[[], *CASES], default=[], metavar="CASE", help=", ".join(CASES))
     parser.add_argument("--others", required=True, help="interpreter that has rl_zoo3")
+    parser.add_argument("--sbx", action="store_true", help="algorithms of SBX, by the same settings")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
     parser.add_argument("--episodes", type=int, default=20, help="of each evaluation")
     parser.add_argument("--folder", type=Path, default=Path("others_learn"), help="of the trained agents")
@@ -72,8 +76,8 @@ def main() -> None:
     for name in options.cases or CASES:
         returns = []
         for seed in options.seeds:
-            home = train(options.others, CASES[name], seed, options.folder / name / str(seed))
-            returns.append(evaluated(options.others, CASES[name], home, options.episodes, seed))
+            home = train(options.others, CASES[name], seed, options.folder / name / str(seed), sbx=options.sbx)
+            returns.append(evaluated(options.others, CASES[name], home, options.episodes, seed, sbx=options.sbx))
             print(f"{name} seed {seed}: {returns[-1]:.1f}", flush=True)
         each = ", ".join(f"{value:.0f}" for value in returns)
         print(f"{name}: {each}; interquartile mean {float(iqm(returns)):.1f}", flush=True)
@@ -87,7 +91,7 @@ def run_alone(words: Sequence[str]) -> str:
     return done.stdout
 
 
-def train(python: str, case: Case, seed: int, folder: Path, *words: str) -> Path:
+def train(python: str, case: Case, seed: int, folder: Path, *words: str, sbx: bool = False) -> Path:
     """Let the zoo's command train, with further words, unless it did; the folder that holds the agent."""
     home = folder / case.algorithm / f"{case.env}_1"
     if not (home / f"{case.env}.zip").is_file():
@@ -97,14 +101,22 @@ def train(python: str, case: Case, seed: int, folder: Path, *words: str) -> Path
         file = ("--conf-file", str(FILES / f"{case.algorithm}.yml")) if case.has_file else ()
         where = ("--seed", str(seed), "--log-folder", str(folder), "--device", "cpu")
         quiet = ("--eval-freq", "-1", "--verbose", "0", "--num-threads", "1")
-        run_alone([python, "-m", "rl_zoo3.train", *what, *where, *quiet, *file, *chosen, *words])
+        run_alone([python, __file__, TRAIN, str(int(sbx)), *what, *where, *quiet, *file, *chosen, *words])
     return home
 
 
-def evaluated(python: str, case: Case, home: Path, num_episodes: int, seed: int) -> float:
+def evaluated(python: str, case: Case, home: Path, num_episodes: int, seed: int, *, sbx: bool = False) -> float:
     """Result of `evaluate`, in a process of that interpreter."""
-    words = [python, __file__, EVALUATE, case.algorithm, case.env, str(home), str(num_episodes), str(seed)]
-    return float(run_alone(words).splitlines()[-1])
+    words = [case.algorithm, case.env, str(home), str(num_episodes), str(seed)]
+    return float(run_alone([python, __file__, EVALUATE, str(int(sbx)), *words]).splitlines()[-1])
+
+
+def use_sbx() -> None:
+    """Let the zoo's commands take the algorithms of SBX, under their names."""
+    import rl_zoo3
+    import sbx
+
+    rl_zoo3.ALGOS.update(crossq=sbx.CrossQ, tqc=sbx.TQC)
 
 
 def evaluate(algorithm: str, env_id: str, home: Path, num_episodes: int, seed: int) -> float:
@@ -129,8 +141,17 @@ def evaluate(algorithm: str, env_id: str, home: Path, num_episodes: int, seed: i
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == [EVALUATE]:
-        algorithm, env_id, place, num, from_seed = sys.argv[2:]
-        print(evaluate(algorithm, env_id, Path(place), int(num), int(from_seed)))
+    if sys.argv[1:2] in ([EVALUATE], [TRAIN]):
+        mode, with_sbx, *rest = sys.argv[1:]
+        if int(with_sbx):
+            use_sbx()
+        if mode == EVALUATE:
+            algorithm, env_id, place, num, from_seed = rest
+            print(evaluate(algorithm, env_id, Path(place), int(num), int(from_seed)))
+        else:
+            from rl_zoo3.train import train as train_in_zoo
+
+            sys.argv = [sys.argv[0], *rest]
+            train_in_zoo()
     else:
         main()

@@ -349,7 +349,7 @@ def test_the_pool_has_the_states_in_which_the_agent_acted(framework):
     assert seen > 60
 
 
-@pytest.mark.slow_in_keras("gru")  # both cells have one state, as it is stored
+@pytest.mark.slow_in_keras
 @BOTH
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_a_run_resumed_within_episodes_is_the_undisturbed_one(framework, cell, tmp_path):
@@ -467,6 +467,6 @@ def test_replicas_and_measured_gradients_are_refused():
 @pytest.mark.traced
 def test_keras_traces_its_updates():
     framework = Framework("keras")
-    agent = ready(made(framework))
+    agent = ready(made(framework), sequence_length=3)
     train(framework, agent, 12 * 10)
     assert "keeps changing" not in str(agent.how_steps_are_taken())

@@ -19,6 +19,7 @@ from note_rl.policy import NoisyPolicy
 from tests.note_rl.agents import continuous
 
 WAITING = "optimizer/0/steps_of_waiting_groups"
+SLOW = pytest.mark.slow
 
 
 class OwnAdam(Adam):
@@ -46,7 +47,7 @@ def test_they_are_those_of_an_optimizer_of_their_own():
 
 
 @pytest.mark.usefixtures("eager_updates")
-@pytest.mark.parametrize("make", [Adam, AdamW, Adamax, Lamb], ids=["Adam", "AdamW", "Adamax", "Lamb"])
+@pytest.mark.parametrize("make", [Adam, pytest.param(AdamW, marks=SLOW), pytest.param(Adamax, marks=SLOW), Lamb])
 def test_so_they_are_with_optimizers_of_keras(make):
     check_steps(make)
 
@@ -136,6 +137,7 @@ def test_a_run_is_resumed_from_a_file_with_one_count(tmp_path):
     assert counts(optimizer)[1] - first.num_gradient_steps in range(1, new_steps)
 
 
+@pytest.mark.usefixtures("eager_updates")
 def test_a_replica_counts_as_an_agent_that_is_alone():
     """Two replicas take a process of their own; see distributed/keras_replicas.py."""
     found = []
