@@ -14,7 +14,7 @@ from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 def train_and_drop(name: str, env: str, **settings: Any) -> None:
     agent = getattr(agents, name)(env=env)
     agent.set(batch=16, **settings)
-    agent.train(optimizer=keras.optimizers.Adam(1e-3), total_steps=64)
+    agent.train(optimizer=keras.optimizers.Adam(1e-3), total_steps=32)
 
 
 @pytest.mark.parametrize(
