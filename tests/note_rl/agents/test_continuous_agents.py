@@ -87,9 +87,7 @@ def test_the_target_is_learned(framework, name):
     agent = getattr(framework.agents, name)(hidden_size=(32,), env=Target, gamma=0.9)
     assert agent.evaluate(50).mean < 0.8  # untrained, it stays near the centre
     agent.settings = Settings(experience=experience, policy=policy(), num_envs=num_envs, seed=1)
-    agent.train(
-        optimizer=framework.optimizers.adam(agent.param, 5e-3), total_steps=4000 if name == "PPO" else 1000, p=0
-    )
+    agent.train(optimizer=framework.optimizers.adam(agent.param, 5e-3), total_steps=4000 if name == "PPO" else 700, p=0)
     assert agent.evaluate(50).mean > 0.95
 
 

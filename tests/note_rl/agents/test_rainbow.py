@@ -276,5 +276,5 @@ def test_the_corridor_is_learned(framework, parts, policy):
     replay = {"capacity": 500, "batch_size": 16, "learning_starts": 32, "train_freq": 8, "gradient_steps": 4}
     experience = ReplaySettings(**replay, target_update_interval=6, num_steps=3, priority=Priority())
     agent.settings = Settings(experience=experience, policy=policy, seed=3)
-    agent.train(optimizer=framework.optimizers.adam(agent.param, 1e-2), total_steps=1500, p=0)
+    agent.train(optimizer=framework.optimizers.adam(agent.param, 1e-2), total_steps=1000, p=0)
     assert agent.evaluate(5).returns.tolist() == [1.0] * 5
