@@ -3,16 +3,19 @@
 import copy
 import os
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.machinery import ModuleSpec
+from importlib.metadata import EntryPoints
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import omegaconf.base
+from hydra import version
 from hydra._internal import config_loader_impl
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import CachingConfigRepository
@@ -22,10 +25,11 @@ from hydra.core.default_element import ResultDefault
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
+from hydra.core.utils import JobRuntime
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig
 
-from tuner.config import composition, hydra_internals, sources
+from tuner.config import composition, hydra_internals, installed_groups, sources
 from tuner.config.composition import conf_folder
 from tuner.config.hydra_internals import HydraLoader
 
@@ -37,6 +41,7 @@ _PLAIN = (
     ConfigLoaderImpl._compose_config_from_defaults_list,
     ConfigLoaderImpl._load_single_config,
     FileConfigSource.load_config,
+    ConfigLoaderImpl.load_configuration,
 )
 
 State = tuple[tuple[object, ...], ...]
@@ -47,7 +52,7 @@ State = tuple[tuple[object, ...], ...]
 def remembering_files() -> Iterator[None]:
     """Each file of conf/ is read once; others, and each choice that is merged, while no file of a folder changes.
 
-    What overrides do to the merged configuration is done anew for every line, by Hydra itself.
+    So is each line composed once, by Hydra itself, whatever the working directory is.
     """
     read: dict[State, dict[str, ConfigResult | None]] = {}
     options: dict[tuple[State, str, ObjectType | None], list[str]] = {}
@@ -87,8 +92,9 @@ def remembering_files() -> Iterator[None]:
         return found
 
     with (
-        _composing_with(Repository, list_once, *_merging_once(), _loading_once()),
+        _composing_with(Repository, list_once, *_merging_once(), _loading_once(), _composing_once()),
         mock.patch.object(sources, "find_inside", _finding_once()),
+        mock.patch.object(installed_groups, "entry_points", _entering_once()),
         mock.patch.object(OverridesParser, "parse_rule", _parsing_once()),
         mock.patch.object(omegaconf.base, "parse", cache(omegaconf.base.parse)),  # of references, to trees that stay
     ):
@@ -97,7 +103,7 @@ def remembering_files() -> Iterator[None]:
 
 def _merging_once() -> tuple[Callable[..., DictConfig], Callable[..., Any]]:
     """Merges the same choices once, and Hydra's own part, with which all begin; reads each choice of them once."""
-    _, _, merge, load_part, _ = _PLAIN
+    _, _, merge, load_part, *_ = _PLAIN
     merged: dict[tuple[State, str], bytes] = {}
     parts: dict[tuple[State, str], bytes] = {}
 
@@ -145,6 +151,21 @@ def _finding_once() -> Callable[[str, list[str]], ModuleSpec | None]:
     return find_once
 
 
+def _entering_once() -> Callable[..., EntryPoints]:
+    """Looks once for the entry points of installed packages: each working directory makes another import path."""
+    find = installed_groups.entry_points
+    found: dict[tuple[object, ...], EntryPoints] = {}
+
+    def find_once(group: str) -> EntryPoints:
+        installed = sorted(file for place in sys.path for file in Path(place).glob("*.*-info"))
+        key = (group, *installed)
+        if key not in found:
+            found[key] = find(group=group)
+        return found[key]
+
+    return find_once
+
+
 def _parsing_once() -> Callable[[OverridesParser, str, str], Any]:
     """Parses each override once; Hydra's parser takes longer for one than anything else that is done with it."""
     parse = OverridesParser.parse_rule
@@ -161,7 +182,7 @@ def _parsing_once() -> Callable[[OverridesParser, str, str], Any]:
 
 def _loading_once() -> Callable[[FileConfigSource, str], ConfigResult]:
     """Reads each file of conf/ once, whatever other folders there are."""
-    *_, load = _PLAIN
+    *_, load, _ = _PLAIN
     parsed: dict[tuple[str, str], bytes] = {}
 
     def load_once(source: FileConfigSource, config_path: str) -> ConfigResult:
@@ -174,6 +195,29 @@ def _loading_once() -> Callable[[FileConfigSource, str], ConfigResult]:
         return found
 
     return load_once
+
+
+def _composing_once() -> Callable[..., DictConfig]:
+    """Composes each line once, unless it adds folders or takes values from the environment."""
+    *_, compose = _PLAIN
+    composed: dict[tuple[object, ...], bytes] = {}
+
+    def compose_once(
+        loader: ConfigLoaderImpl, config_name: str | None, overrides: list[str], *how: object, **named: object
+    ) -> DictConfig:
+        of_line = (config_name, *overrides, how, *named.items())
+        of_process = (version.getbase(), JobRuntime.instance().get("name"))
+        key = (type(loader), state_of(loader.repository.get_sources()), of_line, of_process)
+        if key not in composed:
+            config = compose(loader, config_name, overrides, *how, **named)
+            if config.hydra.searchpath or config.hydra.job.env_copy:
+                return config
+            composed[key] = pickle.dumps(config)
+        found: DictConfig = pickle.loads(composed[key])
+        found.hydra.runtime.cwd = os.getcwd()
+        return found
+
+    return compose_once
 
 
 @contextmanager
@@ -198,7 +242,7 @@ def hydra_alone() -> Iterator[None]:
 
 @contextmanager
 def _composing_with(
-    repository: type[CachingConfigRepository], list_defaults: Any, merge: Any, load_part: Any, load: Any
+    repository: type[CachingConfigRepository], list_defaults: Any, merge: Any, load_part: Any, load: Any, compose: Any
 ) -> Iterator[None]:
     with (
         mock.patch.object(config_loader_impl, "CachingConfigRepository", repository),
@@ -207,6 +251,7 @@ def _composing_with(
         mock.patch.object(ConfigLoaderImpl, "_compose_config_from_defaults_list", merge),
         mock.patch.object(ConfigLoaderImpl, "_load_single_config", load_part),
         mock.patch.object(FileConfigSource, "load_config", load),
+        mock.patch.object(ConfigLoaderImpl, "load_configuration", compose),
     ):
         yield
 

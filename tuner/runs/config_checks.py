@@ -4,7 +4,7 @@ import importlib.util
 import re
 from collections.abc import Collection, Iterator
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import Container, DictConfig, OmegaConf
 from omegaconf.errors import (
     InterpolationKeyError,
     InterpolationResolutionError,
@@ -226,7 +226,13 @@ _OTHER_EXPERIENCE = {
 
 
 def _schema_of(config: DictConfig, command: str) -> Schema:
-    return schema_of(command, [str(key) for key, node in config.items_ex(resolve=False) if node not in (None, {}, [])])
+    nodes = config.items_ex(resolve=False)
+    return schema_of(command, [str(key) for key, node in nodes if _holds_any(node) or node not in (None, {}, [])])
+
+
+def _holds_any(node: object) -> bool:
+    """Whether it is a mapping or list with anything in it; comparing it with an empty one would copy it."""
+    return isinstance(node, Container) and len(node) > 0
 
 
 def checked_run(resolved: JsonDict) -> None:
