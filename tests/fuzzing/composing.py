@@ -48,6 +48,15 @@ State = tuple[tuple[object, ...], ...]
 """Of all that can be read: a file that changes makes another one."""
 
 
+class _Repository(CachingConfigRepository):
+    """Its sources are those that it is given: Hydra copies them with all that programs have stored."""
+
+    def __init__(self, delegate: Any) -> None:
+        self.delegate = copy.copy(delegate)
+        self.delegate.sources = list(delegate.sources)
+        self.cache = {}
+
+
 @contextmanager
 def remembering_files() -> Iterator[None]:
     """Each file of conf/ is read once; others, and each choice that is merged, while no file of a folder changes.
@@ -59,7 +68,7 @@ def remembering_files() -> Iterator[None]:
     listed: dict[tuple[State, object, tuple[str, ...], tuple[object, ...]], DefaultsList] = {}
     _, list_defaults, *_ = _PLAIN
 
-    class Repository(CachingConfigRepository):
+    class Repository(_Repository):
         def __init__(self, delegate: Any) -> None:
             super().__init__(delegate)
             self._look()
@@ -121,7 +130,7 @@ def _merging_once() -> tuple[Callable[..., DictConfig], Callable[..., Any]]:
             return default
         key = (repo.state, repr(default))
         if key not in parts:
-            parts[key] = pickle.dumps(load_part(loader, default, CachingConfigRepository(repo.delegate)))
+            parts[key] = pickle.dumps(load_part(loader, default, _Repository(repo.delegate)))
         return pickle.loads(parts[key])
 
     return merge_once, load_part_once
@@ -203,7 +212,7 @@ def _composing_once() -> Callable[..., DictConfig]:
     composed: dict[tuple[object, ...], bytes] = {}
 
     def compose_once(
-        loader: ConfigLoaderImpl, config_name: str | None, overrides: list[str], *how: object, **named: object
+        loader: ConfigLoaderImpl, config_name: str | None, overrides: list[str], *how: Any, **named: Any
     ) -> DictConfig:
         of_line = (config_name, *overrides, how, *named.items())
         of_process = (version.getbase(), JobRuntime.instance().get("name"))

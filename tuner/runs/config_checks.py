@@ -4,7 +4,7 @@ import importlib.util
 import re
 from collections.abc import Collection, Iterator
 
-from omegaconf import Container, DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import (
     InterpolationKeyError,
     InterpolationResolutionError,
@@ -232,7 +232,7 @@ def _schema_of(config: DictConfig, command: str) -> Schema:
 
 def _holds_any(node: object) -> bool:
     """Whether it is a mapping or list with anything in it; comparing it with an empty one would copy it."""
-    return isinstance(node, Container) and len(node) > 0
+    return isinstance(node, DictConfig | ListConfig) and len(node) > 0
 
 
 def checked_run(resolved: JsonDict) -> None:
