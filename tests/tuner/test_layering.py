@@ -164,8 +164,8 @@ def tree_of(path: Path) -> ast.Module:
 
 @cache
 def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    """All that a file holds; to walk through it takes longer than to read it."""
-    return tuple(ast.walk(tree_of(path)))
+    """All that a file holds but marks of reading and writing; to walk through it takes longer than to read it."""
+    return tuple(node for node in ast.walk(tree_of(path)) if not isinstance(node, ast.expr_context))
 
 
 @cache
@@ -175,7 +175,7 @@ def imports_of(path: Path, *, with_typing: bool = False) -> frozenset[str]:
     typing_only = {
         inner
         for node in nodes
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if isinstance(node, ast.If) and is_name(node.test, "TYPE_CHECKING")
         for inner in ast.walk(node)
     }
     found: set[str] = set()
@@ -187,6 +187,11 @@ def imports_of(path: Path, *, with_typing: bool = False) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return frozenset(found)
+
+
+def is_name(node: ast.expr, *names: str) -> bool:
+    """Whether an expression is one of these names; its text takes longer."""
+    return isinstance(node, ast.Name) and node.id in names
 
 
 def module_of(name: str) -> str:
@@ -333,7 +338,8 @@ def own_names() -> frozenset[str]:
 
 def of_self(node: ast.Attribute) -> bool:
     """Whether an attribute is one of `self` or `cls`, or of what these inherit from."""
-    return ast.unparse(node.value) in ("self", "cls", "super()")
+    value = node.value
+    return is_name(value, "self", "cls") or (isinstance(value, ast.Call) and ast.unparse(value) == "super()")
 
 
 def names_a_module(value: object) -> TypeGuard[str]:
@@ -349,7 +355,7 @@ def private_names(path: Path) -> set[str]:
             known = own_names() if of_self(node) else OWN_PRIVATE
             if not {node.attr, ast.unparse(node)} & (known | DOCUMENTED):
                 found.add(ast.unparse(node))
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "setattr", "hasattr", "delattr"):
+        elif isinstance(node, ast.Call) and is_name(node.func, "getattr", "setattr", "hasattr", "delattr"):
             name = ast.literal_eval(node.args[1]) if isinstance(node.args[1], ast.Constant) else ""
             if is_private(name) and ast.unparse(node.args[0]) not in ("self", "cls") and name not in OWN_PRIVATE:
                 found.add(f"{ast.unparse(node.args[0])}.{name}")

@@ -111,7 +111,7 @@ class _Result(ConfigResult):
 
 class _Files(FolderSource):
     def load_config(self, config_path: str) -> ConfigResult:
-        file = os.path.realpath(self.file_of(config_path))
+        file = os.path.abspath(self.file_of(config_path))
         try:
             status = os.stat(file)
         except OSError:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tuner.reporting.browser import visit
+from tests.tuner.reporting.browser import Visit, visit
 from tests.tuner.reporting.summaries import EVIL, full_study
 from tuner.reporting.page import write_page
 from tuner.results.records import Objective
@@ -26,9 +26,16 @@ def instrumented(page: Path, script: str, head: str = "") -> Path:
     return copy
 
 
-def test_the_page_draws_everything_without_an_error_or_a_request(tmp_path: Path) -> None:
-    summary = replace(full_study(notes=(EVIL,)), name=f"poles {EVIL}")
-    seen = visit(write_page(summary, tmp_path / "report"), tmp_path)
+@pytest.fixture(scope="module")
+def page_and_visit(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Visit]:
+    """The page of a study with texts that nobody should run, and what a browser made of it."""
+    folder = tmp_path_factory.mktemp("page")
+    page = write_page(replace(full_study(notes=(EVIL,)), name=f"poles {EVIL}"), folder / "report")
+    return page, visit(page, folder)
+
+
+def test_the_page_draws_everything_without_an_error_or_a_request(page_and_visit: tuple[Path, Visit]) -> None:
+    _, seen = page_and_visit
     assert seen.console == []
     assert seen.requests == []
     assert 'data-ready="true"' in seen.dom
@@ -58,21 +65,6 @@ def test_the_policy_stops_a_script_that_got_in(tmp_path: Path) -> None:
     assert any("Content Security Policy" in line for line in seen.console)
 
 
-def test_a_click_on_a_heading_sorts(tmp_path: Path) -> None:
-    page = write_page(full_study(), tmp_path / "report")
-    script = """
-        const named = () => document.getElementById("trial-table").innerText.match(/trial [0-9]+/g);
-        const orders = [0, 1].map(() => { document.querySelectorAll("#trial-table th")[2].click(); return named(); });
-        document.title = "seen " + JSON.stringify(orders);
-    """
-    found = re.search("<title>seen (.*)</title>", visit(instrumented(page, script), tmp_path).dom)
-    assert found
-    ascending, descending = json.loads(html.unescape(found[1]))
-    # Scores 0, 9 (diverged), 10, 12 (pruned), 20, ...; the crashed trial 10 has none and stays at the end.
-    assert ascending == [f"trial {n}" for n in (0, 11, 1, 9, 2, 3, 4, 5, 6, 7, 8, 10)]
-    assert descending == [f"trial {n}" for n in (8, 7, 6, 5, 4, 3, 2, 9, 1, 11, 0, 10)]
-
-
 def test_the_command_can_be_copied_from_a_file(tmp_path: Path) -> None:
     """The old way: Chromium asks another process for the clipboard, and may end before that answers."""
     page = write_page(full_study(retrain_command="tuner train seed=7"), tmp_path / "report")
@@ -92,7 +84,9 @@ def test_the_command_can_be_copied_from_a_file(tmp_path: Path) -> None:
 
 
 CLICKS = """
-const seen = [];
+const named = () => document.getElementById("trial-table").innerText.match(/trial [0-9]+/g);
+const orders = [0, 1].map(() => { document.querySelectorAll("#trial-table th")[2].click(); return named(); });
+const seen = [orders];
 const click = (element) => element.dispatchEvent(new MouseEvent("click", { bubbles: true }));
 document.querySelectorAll("details > summary").forEach((one) => one.click());
 seen.push([...document.querySelectorAll("details")].every((one) => one.open));
@@ -118,7 +112,10 @@ def test_everything_that_can_be_clicked_does_what_it_says(tmp_path: Path) -> Non
     seen = visit(instrumented(page, CLICKS), tmp_path)
     found = re.search("<title>seen (.*)</title>", seen.dom)
     assert found, seen.console
-    opened, before, after, (shown, left) = json.loads(html.unescape(found[1]))
+    (ascending, descending), opened, before, after, (shown, left) = json.loads(html.unescape(found[1]))
+    # Scores 0, 9 (diverged), 10, 12 (pruned), 20, ...; the crashed trial 10 has none and stays at the end.
+    assert ascending == [f"trial {n}" for n in (0, 11, 1, 9, 2, 3, 4, 5, 6, 7, 8, 10)]
+    assert descending == [f"trial {n}" for n in (8, 7, 6, 5, 4, 3, 2, 9, 1, 11, 0, 10)]
     assert opened
     assert before == ["optimizer.learning_rate", "agent.gamma"]
     assert after == ["agent.gamma", "optimizer.learning_rate"]
@@ -140,12 +137,10 @@ def test_a_page_of_several_objectives_draws_its_front(tmp_path: Path) -> None:
     assert len(re.findall(r'class="point\b', drawn)) >= 9
 
 
-def test_plots_follow_the_colour_scheme(tmp_path: Path) -> None:
-    page = write_page(full_study(), tmp_path / "report")
-    (tmp_path / "light").mkdir()
-    (tmp_path / "dark").mkdir()
-    light = visit(page, tmp_path / "light").dom
-    dark = visit(page, tmp_path / "dark", "--force-dark-mode").dom
+def test_plots_follow_the_colour_scheme(page_and_visit: tuple[Path, Visit], tmp_path: Path) -> None:
+    page, seen = page_and_visit
+    light = seen.dom
+    dark = visit(page, tmp_path, "--force-dark-mode").dom
     winner_light, winner_dark = "rgb(0, 114, 178)", "rgb(93, 183, 238)"
     assert winner_light in light
     assert winner_dark not in light

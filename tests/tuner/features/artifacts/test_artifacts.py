@@ -1,10 +1,14 @@
 """Files of studies that Optuna's dashboard shows: noted once, renewed, found in the folder of their study."""
 
+import contextlib
 import io
 import json
+import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
@@ -13,6 +17,7 @@ import pytest
 from optuna.artifacts.exceptions import ArtifactNotFound
 
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLine
+from tuner.cli import main
 from tuner.features.artifacts import winner_artifacts
 from tuner.features.artifacts.study_files import FOLDER, StudyFiles, keep
 from tuner.study.optuna_internals import artifacts_of
@@ -62,7 +67,18 @@ def test_one_store_reads_the_folders_of_all_studies(tmp_path: Path) -> None:
     assert (tmp_path / "a" / FOLDER / "added").read_bytes() == b"by hand"
 
 
-def test_the_dashboard_serves_page_and_film_of_a_winner(tuner: CommandLine, served: list[dict[str, Any]]) -> None:
+def _in_this_process(words: list[str], **how: Any) -> "subprocess.CompletedProcess[str]":
+    """`tuner ...`: a process of its own imports a framework once more."""
+    assert words[:3] == [sys.executable, "-m", "tuner"]
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        return subprocess.CompletedProcess(words, main(words[3:]), said.getvalue(), "")
+
+
+def test_the_dashboard_serves_page_and_film_of_a_winner(
+    tuner: CommandLine, served: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes = SimpleNamespace(run=_in_this_process, TimeoutExpired=subprocess.TimeoutExpired)
+    monkeypatch.setattr(winner_artifacts, "subprocess", processes)
     assert tuner("tune", *SMALL_AGENTS["dqn"], *SMALL, *SMALL_STUDY, "study.name=s").status == 0
     assert tuner("dashboard", "storage=journal").status == 0
     assert served.pop()["artifact_store"] is None
