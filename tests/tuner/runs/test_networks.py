@@ -106,7 +106,7 @@ def test_a_plan_refuses_it_too(tuner: CommandLine) -> None:
 
 
 def test_a_place_in_a_list_is_searched(tuner: CommandLine) -> None:
-    sizes = ("study.num_trials=3", "study.num_race=2", "study.num_candidates=1", "study.num_test_seeds=1")
+    sizes = ("study.num_trials=3", "study.num_race_seeds=0", "study.num_candidates=1", "study.num_test_seeds=1")
     words = (*SHORT, "network=layers", "+space.network.layers.1.dense={low: 2, high: 64, log: true}")
     answer = tuner("tune", *words, *sizes, "executor=inline", "study.name=widths")
     assert answer.status == 0, answer.errors

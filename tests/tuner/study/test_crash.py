@@ -141,7 +141,7 @@ def test_killing_the_controller_at_random_moments_loses_and_repeats_nothing(
 
 
 def test_ctrl_c_stops_the_children_and_the_same_command_goes_on(tmp_path: Path, start: Start) -> None:
-    slower = {**SLOW, "sleep_s": 0.06}
+    slower = {**SLOW, "sleep_s": 0.03}
     process = start(tmp_path, config=slower)
     until(process, lambda: len(list(tmp_path.glob("studies/study/screen/*/steps.log"))) >= 3)  # the third has begun
     process.send_signal(signal.SIGINT)

@@ -77,7 +77,7 @@ def test_a_controller_that_dies_is_followed_by_one_that_repeats_nothing(server: 
 
 
 def test_studies_of_one_server_are_listed(server: str, tmp_path: Path) -> None:
-    run_study(tmp_path / "runs", url=server, name="listed")
+    run_study(tmp_path / "runs", url=server, name="listed", num_trials=1, num_candidates=1)
     with StudyStore(server) as store:
         assert "listed" in store.names()
 
@@ -100,7 +100,7 @@ def test_a_study_waits_for_a_server_that_is_started_again(server: str, tmp_path:
         seen[0] += 1
         if seen[0] in (20, 50):
             control(server, "stop", "-m", "immediate")
-            threading.Timer(1.5, control, (server, "start")).start()
+            threading.Timer(0.5, control, (server, "start")).start()
 
     executor.on_event = restart
     summary = run_study(tmp_path / "runs", executor, url=server, name="waiting")
@@ -185,7 +185,7 @@ def test_a_study_waits_for_a_server_that_hangs(
     def freeze(event: object) -> None:
         if len(executor.verdicts) == 12 and not timers:
             ice.freeze()
-            timers.append(threading.Timer(4.0, ice.melt))
+            timers.append(threading.Timer(2.0, ice.melt))
             timers[0].start()
 
     executor.on_event = freeze

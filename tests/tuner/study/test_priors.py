@@ -173,8 +173,9 @@ def test_without_priors_nothing_is_drawn_otherwise() -> None:
 
 
 def test_the_first_trial_has_all_prior_values(tuner: CommandLine) -> None:
-    typed = ("tune", "agent=synthetic", "executor=inline", "tracker=jsonl", "study.num_trials=3", "study.name=s")
-    answer = tuner(*typed, "+space.agent.gamma.prior=0.95")
+    typed = ("tune", "agent=synthetic", "executor=inline", "tracker=jsonl", "study.num_trials=2", "study.name=s")
+    sizes = ("study.num_candidates=1", "study.num_race_seeds=0", "study.num_test_seeds=1", "storage=journal")
+    answer = tuner(*typed, *sizes, "+space.agent.gamma.prior=0.95")
     assert answer.status == 0, answer
     assert "tried first" in answer.output
 
