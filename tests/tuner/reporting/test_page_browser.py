@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.tuner.reporting.browser import Visit, visit
 from tests.tuner.reporting.summaries import EVIL, full_study
-from tuner.reporting.page import write_page
+from tuner.reporting.page import make_figures, write_page
 from tuner.results.records import Objective
 
 pytestmark = pytest.mark.browser
@@ -24,6 +25,22 @@ def instrumented(page: Path, script: str, head: str = "") -> Path:
     waiting = f"(function wait() {{ if (!{ready}) return setTimeout(wait, 20);\n{script}\n}})();"
     copy.write_text(text.replace("</head>", f"{head}</head>").replace("</body>", f"<script>{waiting}</script></body>"))
     return copy
+
+
+Draw = Callable[..., None]
+
+
+@pytest.fixture
+def draw(monkeypatch: pytest.MonkeyPatch) -> Draw:
+    """Leaves all figures out of pages but some: to draw them takes most of a visit."""
+
+    def only(*names: str) -> None:
+        monkeypatch.setattr(
+            "tuner.reporting.page.make_figures",
+            lambda *given: {name: drawing for name, drawing in make_figures(*given).items() if name in names},
+        )
+
+    return only
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +74,8 @@ def test_what_the_checks_look_for_is_found_when_it_is_there(tmp_path: Path) -> N
     assert any("broken" in line for line in seen.console)
 
 
-def test_the_policy_stops_a_script_that_got_in(tmp_path: Path) -> None:
+def test_the_policy_stops_a_script_that_got_in(tmp_path: Path, draw: Draw) -> None:
+    draw()
     page = write_page(full_study(), tmp_path / "report")
     page.write_text(page.read_text().replace("</main>", "<script>document.title = 'taken over'</script></main>"))
     seen = visit(page, tmp_path)
@@ -65,8 +83,9 @@ def test_the_policy_stops_a_script_that_got_in(tmp_path: Path) -> None:
     assert any("Content Security Policy" in line for line in seen.console)
 
 
-def test_the_command_can_be_copied_from_a_file(tmp_path: Path) -> None:
+def test_the_command_can_be_copied_from_a_file(tmp_path: Path, draw: Draw) -> None:
     """The old way: Chromium asks another process for the clipboard, and may end before that answers."""
+    draw()
     page = write_page(full_study(retrain_command="tuner train seed=7"), tmp_path / "report")
     script = """
         navigator.clipboard.writeText = () => Promise.reject(new Error("not from a file"));
@@ -107,7 +126,8 @@ setTimeout(() => {
 """
 
 
-def test_everything_that_can_be_clicked_does_what_it_says(tmp_path: Path) -> None:
+def test_everything_that_can_be_clicked_does_what_it_says(tmp_path: Path, draw: Draw) -> None:
+    draw("parallel-figure")
     page = write_page(full_study(), tmp_path / "report")
     seen = visit(instrumented(page, CLICKS), tmp_path)
     found = re.search("<title>seen (.*)</title>", seen.dom)
@@ -154,7 +174,8 @@ document.title = "seen " + JSON.stringify(seen);
 """
 
 
-def test_the_tables_of_five_parameters_fit_a_window_of_1300_pixels(tmp_path: Path) -> None:
+def test_the_tables_of_five_parameters_fit_a_window_of_1300_pixels(tmp_path: Path, draw: Draw) -> None:
+    draw()
     params = {"agent.activation": "sigmoid", "agent.batch_size": 1024, "agent.entropy_coef": 0.00364}
     params |= {"agent.gamma": 0.99987, "agent.learning_rate": 0.000412}
     runs = [replace(one, params=params if one.params else {}) for one in full_study().runs]
