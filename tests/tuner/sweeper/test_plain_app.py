@@ -255,9 +255,14 @@ def test_a_grid_without_a_pruner_runs_whole_and_goes_on_after_ctrl_c(tmp_path: P
     check_grid(app, 10, 11)
 
 
-def test_a_grid_of_processes_goes_on_after_ctrl_c_and_kill_9(tmp_path: Path) -> None:
+KILLED, STOPPED = (signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)
+
+
+@pytest.mark.parametrize("ends", [[KILLED], pytest.param([STOPPED, KILLED], marks=pytest.mark.slow)])
+def test_a_grid_of_processes_goes_on_after_ctrl_c_and_kill_9(tmp_path: Path, ends: list[tuple[int, int]]) -> None:
+    """The one above is stopped in one process, and studies of processes are in tests/tuner/study/test_crash.py."""
     app, sweep = App(tmp_path), (*GRID, "x=range(10,15)", "seconds=0.4")
-    for number, status in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
+    for number, status in ends:
         before = len(list(tmp_path.glob("multirun/*/*/*/finished")))
         process = app.start(*sweep)
         wait_for(lambda before=before: len(list(tmp_path.glob("multirun/*/*/*/finished"))) > before)
