@@ -65,8 +65,6 @@ def test_the_default_configuration_among_the_best_is_called_so(tuner: CommandLin
     names[place] = "default"
     assert list(summary.starts.values()) == names
     assert points_of("later")[place] == default
-    tune(tuner, "agent=dqn", *LATER, "warm_start=study:mine", "study.num_trials=7")
-    assert platform.load("later", storage=STORAGE).summary.starts == summary.starts, "nothing is tried again"
 
 
 def test_values_outside_of_a_range_are_moved_to_its_nearest_end(tuner: CommandLine, searched: None) -> None:
@@ -90,10 +88,11 @@ def test_between_the_values_of_a_grid_the_default_is_taken(tuner: CommandLine, s
 
 def test_a_study_goes_on_when_the_earlier_one_is_gone_or_has_grown(tuner: CommandLine, searched: None) -> None:
     tune(tuner, "agent=dqn", *LATER, "warm_start=study:mine")
-    before = points_of("later")
+    before, starts = points_of("later"), platform.load("later", storage=STORAGE).summary.starts
     tune(tuner, "agent=dqn", "study.num_trials=12")
     tune(tuner, "agent=dqn", *LATER, "warm_start=study:mine", "study.num_trials=7")
     assert points_of("later")[:6] == before
+    assert platform.load("later", storage=STORAGE).summary.starts == starts, "nothing is tried again"
     storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend("studies.journal"))
     optuna.delete_study(study_name="mine", storage=storage)
     tune(tuner, "agent=dqn", *LATER, "warm_start=study:mine", "study.num_trials=8")
