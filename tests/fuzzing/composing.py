@@ -218,10 +218,10 @@ def _composing_once() -> Callable[..., DictConfig]:
         of_process = (version.getbase(), JobRuntime.instance().get("name"))
         key = (type(loader), state_of(loader.repository.get_sources()), of_line, of_process)
         if key not in composed:
-            config = compose(loader, config_name, overrides, *how, **named)
-            if config.hydra.searchpath or config.hydra.job.env_copy:
-                return config
-            composed[key] = pickle.dumps(config)
+            config: DictConfig = compose(loader, config_name, overrides, *how, **named)
+            if not config.hydra.searchpath and not config.hydra.job.env_copy:
+                composed[key] = pickle.dumps(config)
+            return config
         found: DictConfig = pickle.loads(composed[key])
         found.hydra.runtime.cwd = os.getcwd()
         return found
