@@ -83,6 +83,7 @@ def test_it_answers_with_the_visits_of_a_search_by_its_own_networks(framework):
     np.testing.assert_allclose(np.sort(expected), [[0.1, 0.9]] * 5, rtol=1e-6)  # 3 and 9 visits, squared
 
 
+@pytest.mark.slow_in_keras
 @BOTH
 def test_a_discount_may_change_while_it_is_trained(framework):
     """The unit of values stays that of the discount at the beginning, in steps and where the search reads them."""
@@ -148,6 +149,7 @@ def noted(framework, monkeypatch):
     return notes
 
 
+@pytest.mark.slow_in_keras
 @BOTH
 def test_there_is_noise_while_steps_are_collected_and_not_otherwise(framework, monkeypatch):
     notes = noted(framework, monkeypatch)

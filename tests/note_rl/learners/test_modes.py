@@ -216,7 +216,7 @@ def ordered(agent):
 
 @pytest.mark.usefixtures("eager_updates")
 def test_training_goes_on_bit_for_bit_with_dropout_and_batch_norm(framework, tmp_path):
-    settings = {"policy": EpsGreedyQPolicy(0.2), "pool_size": 300, "batch": 8, "gradient_steps": 2, "seed": 1}
+    settings = {"policy": EpsGreedyQPolicy(0.2), "pool_size": 300, "batch": 8, "gradient_steps": 3, "seed": 1}
     settings |= {"learning_starts": 16, "train_freq": 8, "update_batches": 4}
 
     def fresh():

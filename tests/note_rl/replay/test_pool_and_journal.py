@@ -84,6 +84,7 @@ def vector(mode: AutoresetMode) -> SyncVectorEnv:
     return SyncVectorEnv([Journal] * NUM_ENVS, autoreset_mode=mode)
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("framework", frameworks())
 @pytest.mark.parametrize(
     ("env", "num_frames", "n"),

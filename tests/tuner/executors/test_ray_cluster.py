@@ -68,7 +68,7 @@ def cluster() -> Iterator[Any]:
         yield cluster
 
 
-@pytest.fixture(params=["pull", "shared"])
+@pytest.fixture(params=["pull", pytest.param("shared", marks=pytest.mark.slow)])
 def executor(cluster: Any, request: pytest.FixtureRequest) -> Iterator[RayExecutor]:
     limits = Limits(silence_s=10.0, grace_s=1.0)  # a busy machine keeps trials waiting, too
     with RayExecutor(2, address=cluster.address, limits=limits, files=request.param) as executor:
@@ -169,7 +169,7 @@ def test_machines_and_seats_that_die_cost_nothing_but_time(tmp_path: Path, clust
     assert disturbed.counted.total() == len(kinds)
 
 
-@pytest.mark.parametrize("words", [SB3, COMMAND], ids=["sb3", "command"])
+@pytest.mark.parametrize("words", [pytest.param(SB3, marks=pytest.mark.slow), COMMAND], ids=["sb3", "command"])
 def test_trainers_of_others_give_the_same_numbers_there(tmp_path: Path, cluster: Any, words: tuple[str, ...]) -> None:
     (tmp_path / "train.py").write_text(TRAINING)
     typed = [word.replace("HERE", str(tmp_path)) for word in words]

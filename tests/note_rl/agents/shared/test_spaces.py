@@ -20,6 +20,7 @@ TOO_WIDE = [
 ]
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("framework", frameworks())
 @pytest.mark.parametrize("space", TOO_WIDE, ids=str)
 def test_bounds_that_single_precision_does_not_hold_are_refused_with_what_helps(framework: Any, space: Any) -> None:

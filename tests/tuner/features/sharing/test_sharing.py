@@ -45,6 +45,7 @@ def rewritten(source: Path, **changes: str | None) -> Path:
     return target
 
 
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("framework", ["torch", "keras"])
 def test_an_agent_acts_as_before(tuner: CommandLine, framework: str) -> None:
     words = (*SMALL_AGENTS["dqn"], *SMALL, f"backend={framework}", "hydra.run.dir=runs/mine", "tracker=jsonl")
