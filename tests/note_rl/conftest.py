@@ -14,8 +14,6 @@ def _imported() -> None:
         importlib.import_module(name)
     tensorflow = importlib.import_module("tensorflow")
     tensorflow.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})  # of graphs that run once
-    tensorflow.debugging.disable_traceback_filtering()  # a tenth of the time of what is not traced
-    importlib.import_module("keras").config.disable_traceback_filtering()
 
 
 @pytest.fixture(autouse=True)
