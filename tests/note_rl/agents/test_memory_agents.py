@@ -114,6 +114,7 @@ def assert_sequences_are_what_was_done(framework, agent, steps, length=4):
     np.testing.assert_allclose(judged, values.ravel()[sample.slots[0]], atol=1e-6)
 
 
+@pytest.mark.slow_in_keras(True)
 @BOTH
 @pytest.mark.parametrize(("cell", "shared"), [("lstm", False), ("gru", False), ("lstm", True)])
 def test_sequences_give_what_steps_one_by_one_give(framework, cell, shared):
@@ -173,7 +174,7 @@ def test_gsde_takes_its_features_from_behind_the_memory(framework):
     assert agent.reported["approx_kl"] < 1e-7
 
 
-@pytest.mark.parametrize("overlapping", [False, True])
+@pytest.mark.parametrize("overlapping", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_worker_processes_send_the_states_with_the_steps(overlapping):
     (framework,) = frameworks()[0].values
     agent = ready(made(framework, Counting), batch="rollout", num_epochs=1, num_envs=3)

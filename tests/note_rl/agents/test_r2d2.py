@@ -464,6 +464,7 @@ def test_replicas_and_measured_gradients_are_refused():
         agent.distributed_training(optimizer=optimizer, total_steps=24, replicas=2)
 
 
+@pytest.mark.slow  # test_memory_agents.py has one that is not
 @pytest.mark.traced
 def test_keras_traces_its_updates():
     framework = Framework("keras")

@@ -107,7 +107,7 @@ def test_rewards_are_counted_as_they_are_and_learned_from_by_their_sign():
     assert episodes[0].return_ == raw.reward.sum() > steps.reward.sum()
 
 
-@pytest.mark.parametrize("vector", [False, True])
+@pytest.mark.parametrize("vector", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_games_are_brought_back_in_their_second_life(vector):
     sticky = {"repeat_action_probability": 0.25}
 

@@ -146,6 +146,7 @@ def test_every_optimizer_is_reduced_as_if_its_owner_had_done_it(framework: Frame
 
 
 @pytest.mark.traced
+@pytest.mark.slow_in_keras
 @pytest.mark.parametrize("framework", frameworks())
 def test_a_reduction_compiles_nothing_anew(framework: Framework) -> None:
     plateau = Plateau(by="evaluations", patience=1, early_stop=None)

@@ -50,7 +50,8 @@ def test_a_sound_agent_learns_and_nothing_is_written(tuner: CommandLine, monkeyp
 @pytest.mark.parametrize(
     ("agent", "kind", "suspect", "seeds"),
     [
-        ("Climbing", "reward", "the sign of the loss", "3 seeds"),
+        pytest.param("Climbing", "reward", "the sign of the loss", "3 seeds", marks=pytest.mark.slow),
+        ("Climbing", "reward", "the sign of the loss", "1 seed"),
         ("Numb", "observation", "what the networks are given", "1 seed"),
         ("Blind", "next_step", "the next observation, the discount (gamma)", "1 seed"),
     ],

@@ -212,6 +212,7 @@ LABELS = """
 """
 
 
+@pytest.mark.slow
 def test_on_a_telephone_no_label_is_cut_and_none_lies_on_another(tmp_path: Path) -> None:
     names = ("learning_rate", "target_update_interval", "gradient_steps", "gae_lambda", "num_epochs")
     numbers = {f"buffer.{name}": 0.001234 * (index + 1) for index, name in enumerate(names)}
@@ -255,6 +256,7 @@ setTimeout(() => {
 """
 
 
+@pytest.mark.slow
 def test_figures_follow_the_width_of_their_places(tmp_path: Path) -> None:
     page = instrumented(write_page(full_study(), tmp_path / "report"), RESIZE, OBSERVER)
     seen = visit(page, tmp_path, "--window-size=1300,900")

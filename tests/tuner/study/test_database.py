@@ -93,6 +93,7 @@ def control(server: str, *command: str) -> None:
     as_server(program("pg_ctl"), "-D", f"{folder}/data", *(options if command[0] == "start" else []), *command)
 
 
+@pytest.mark.slow
 def test_a_study_waits_for_a_server_that_is_started_again(server: str, tmp_path: Path) -> None:
     executor, seen = FakeExecutor(2), [0]
 

@@ -42,6 +42,12 @@ def seven_steps(agent, learner):
     learner.update(continuous.sample(agent, 2, sync=True), {})
 
 
+@SLOW
+def test_they_are_those_of_an_optimizer_of_their_own_in_traced_steps():
+    check_steps(partial(adam, ()))
+
+
+@pytest.mark.usefixtures("eager_updates")
 def test_they_are_those_of_an_optimizer_of_their_own():
     check_steps(partial(adam, ()))
 

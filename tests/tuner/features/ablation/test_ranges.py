@@ -263,6 +263,7 @@ def test_ranges_are_kept_with_the_study_and_not_run_twice(tmp_path: Path) -> Non
     assert ABLATION.of(summary_from_json(summary_to_json(summary))) == ABLATION.of(summary)
 
 
+@pytest.mark.slow
 def test_kills_at_any_moment_change_nothing_and_repeat_nothing(tmp_path: Path) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for folder in (whole, parts):
