@@ -87,7 +87,7 @@ def test_damaged_moments_are_refused_and_nothing_is_changed(tmp_path: Path) -> N
 def test_a_restored_agent_can_be_saved_without_its_replay_pool(framework: Any, tmp_path: Path) -> None:
     """Before it is trained again, when what was restored still waits."""
     former, optimizer = dqn(framework)
-    former.train(optimizer=optimizer, total_steps=40, **quietly(framework))
+    former.train(optimizer=optimizer, total_steps=80, **quietly(framework))
     former.save(tmp_path / "whole")
     agent, _ = dqn(framework)
     agent.restore(tmp_path / "whole")
@@ -96,7 +96,7 @@ def test_a_restored_agent_can_be_saved_without_its_replay_pool(framework: Any, t
     assert {name for name in whole if name.startswith("trainer/experience/")} == whole - small != set()
     other, _ = dqn(framework)
     other.restore(tmp_path / "small")
-    assert other.num_env_steps == agent.num_env_steps == 40
+    assert other.num_env_steps == agent.num_env_steps == 80
 
 
 def test_training_may_go_on_with_another_optimizer(tmp_path: Path) -> None:
