@@ -26,6 +26,7 @@ from against_others import ONE_THREAD
 
 EVALUATE = "--evaluate"
 TRAIN = "--train"
+OF_SBX = ("crossq", "tqc")
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,15 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=20, help="of each evaluation")
     parser.add_argument("--folder", type=Path, default=Path("others_learn"), help="of the trained agents")
     options = parser.parse_args()
-    for name in options.cases or CASES:
+    cases = options.cases or [name for name in CASES if not options.sbx or CASES[name].algorithm in OF_SBX]
+    for name in cases:
+        if options.sbx and CASES[name].algorithm not in OF_SBX:
+            parser.error(f"{name} trains {CASES[name].algorithm}; --sbx takes cases of {' and '.join(OF_SBX)}")
+    folder = options.folder / "sbx" if options.sbx else options.folder
+    for name in cases:
         returns = []
         for seed in options.seeds:
-            home = train(options.others, CASES[name], seed, options.folder / name / str(seed), sbx=options.sbx)
+            home = train(options.others, CASES[name], seed, folder / name / str(seed), sbx=options.sbx)
             returns.append(evaluated(options.others, CASES[name], home, options.episodes, seed, sbx=options.sbx))
             print(f"{name} seed {seed}: {returns[-1]:.1f}", flush=True)
         each = ", ".join(f"{value:.0f}" for value in returns)

@@ -216,7 +216,9 @@ def _composing_once() -> Callable[..., DictConfig]:
     ) -> DictConfig:
         of_line = (config_name, *overrides, how, *named.items())
         of_process = (version.getbase(), JobRuntime.instance().get("name"))
-        key = (type(loader), state_of(loader.repository.get_sources()), of_line, of_process)
+        sources = loader.repository.get_sources()
+        places = tuple(source.path for source in sources)  # the configuration names them
+        key = (type(loader), state_of(sources), places, of_line, of_process)
         if key not in composed:
             config: DictConfig = compose(loader, config_name, overrides, *how, **named)
             if not config.hydra.searchpath and not config.hydra.job.env_copy:

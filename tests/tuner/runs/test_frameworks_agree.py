@@ -35,14 +35,8 @@ CASES = {
     "quantiles": ("dqn", "agent.values=quantiles", TARGETS),
     "images": ("dqn", "env=catch", "network=minatar", TARGETS),
 }
-IN_CI = (
-    "crossq",
-    "ppo_gru",
-    "rainbow",
-    "sac_gsde",
-    "td3",
-    "trpo_continuous",
-)  # of each kind of update; others are slow
+# One of each kind of update; the others are slow.
+IN_CI = ("crossq", "images", "ppo_gru", "rainbow", "sac_gsde", "td3", "trpo_continuous")
 
 
 @pytest.fixture(autouse=True)

@@ -153,9 +153,7 @@ def check_nowhere(folder: Path) -> None:
     ("typed", "kept"),
     [
         pytest.param(f"storage.url={URL}", "storage.url=postgresql+psycopg://me:***@host/db", marks=pytest.mark.slow),
-        pytest.param(
-            f"storage={{url: '{URL}'}}", "url: '\"'\"'postgresql+psycopg://me:***@host/db", marks=pytest.mark.slow
-        ),
+        (f"storage={{url: '{URL}'}}", "url: '\"'\"'postgresql+psycopg://me:***@host/db"),
         ("storage.url=${oc.env:DB_URL}", "storage.url=${oc.env:DB_URL}"),
     ],
 )

@@ -70,6 +70,8 @@ def test_one_store_reads_the_folders_of_all_studies(tmp_path: Path) -> None:
 def _in_this_process(words: list[str], **how: Any) -> "subprocess.CompletedProcess[str]":
     """`tuner ...`: a process of its own imports a framework once more."""
     assert words[:3] == [sys.executable, "-m", "tuner"]
+    assert how["capture_output"]
+    assert how["timeout"] > 0
     with contextlib.redirect_stdout(io.StringIO()) as said:
         return subprocess.CompletedProcess(words, main(words[3:]), said.getvalue(), "")
 
