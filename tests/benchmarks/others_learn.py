@@ -4,13 +4,12 @@
     python tests/benchmarks/others_learn.py [CASE ...] --others PYTHON [--sbx] [--seeds 1 2 ...] [--episodes 20]
         [--folder DIR]
 
-PYTHON is an interpreter that has RL Baselines3 Zoo (`pip install rl-zoo3 'gymnasium[box2d,mujoco]'`). With --sbx the
-algorithms are those of SBX (`pip install sbx-rl`), which has TQC and CrossQ in JAX. Agents train with
-the zoo's settings, but for two: A2C's learning rate ends at zero as in our experiment files, where the zoo keeps it
-constant, and TQC and CrossQ have settings of `conf/zoo/`, with which a run is shorter. Each seed trains in a process of
-its own, with one thread. Printed is the mean return of episodes without exploration after training, of each seed and as
-interquartile mean, as our experiment files tell it; each seed is tried from starts of its own. Runs that are in the
-folder already are not trained again.
+PYTHON is an interpreter that has RL Baselines3 Zoo (`pip install rl-zoo3 'gymnasium[box2d,mujoco]'`). With --sbx, TQC
+and CrossQ are those of SBX (`pip install sbx-rl`), in JAX. Agents train with the zoo's settings, but for two: A2C's
+learning rate ends at zero as in our experiment files, where the zoo keeps it constant, and TQC and CrossQ have settings
+of `conf/zoo/`, with which a run is shorter. Each seed trains in a process of its own, with one thread. Printed is the
+mean return of episodes without exploration after training, of each seed and as interquartile mean, as our experiment
+files tell it; each seed is tried from starts of its own. Runs that are in the folder already are not trained again.
 """
 
 import argparse
@@ -19,13 +18,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from against_others import ONE_THREAD
 
-EVALUATE = "--evaluate"
-TRAIN = "--train"
+EVALUATE, EVALUATE_SBX, TRAIN_SBX = "--evaluate", "--evaluate-sbx", "--train-sbx"
 OF_SBX = ("crossq", "tqc")
 
 
@@ -37,6 +35,7 @@ class Case:
     env: str
     settings: tuple[str, ...] = ()
     has_file: bool = False  # in conf/zoo, in place of the zoo's
+    of_sbx: bool = False  # the algorithm is that of SBX
 
 
 _LINEAR = ('learning_rate:"lin_7e-4"',)
@@ -74,16 +73,18 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=20, help="of each evaluation")
     parser.add_argument("--folder", type=Path, default=Path("others_learn"), help="of the trained agents")
     options = parser.parse_args()
-    cases = options.cases or [name for name in CASES if not options.sbx or CASES[name].algorithm in OF_SBX]
-    for name in cases:
-        if options.sbx and CASES[name].algorithm not in OF_SBX:
+    cases, folder = CASES, options.folder
+    if options.sbx:
+        cases = {name: replace(case, of_sbx=True) for name, case in CASES.items() if case.algorithm in OF_SBX}
+        folder /= "sbx"
+    for name in options.cases:
+        if name not in cases:
             parser.error(f"{name} trains {CASES[name].algorithm}; --sbx takes cases of {' and '.join(OF_SBX)}")
-    folder = options.folder / "sbx" if options.sbx else options.folder
-    for name in cases:
+    for name in options.cases or cases:
         returns = []
         for seed in options.seeds:
-            home = train(options.others, CASES[name], seed, folder / name / str(seed), sbx=options.sbx)
-            returns.append(evaluated(options.others, CASES[name], home, options.episodes, seed, sbx=options.sbx))
+            home = train(options.others, cases[name], seed, folder / name / str(seed))
+            returns.append(evaluated(options.others, cases[name], home, options.episodes, seed))
             print(f"{name} seed {seed}: {returns[-1]:.1f}", flush=True)
         each = ", ".join(f"{value:.0f}" for value in returns)
         print(f"{name}: {each}; interquartile mean {float(iqm(returns)):.1f}", flush=True)
@@ -97,7 +98,7 @@ def run_alone(words: Sequence[str]) -> str:
     return done.stdout
 
 
-def train(python: str, case: Case, seed: int, folder: Path, *words: str, sbx: bool = False) -> Path:
+def train(python: str, case: Case, seed: int, folder: Path, *words: str) -> Path:
     """Let the zoo's command train, with further words, unless it did; the folder that holds the agent."""
     home = folder / case.algorithm / f"{case.env}_1"
     if not (home / f"{case.env}.zip").is_file():
@@ -107,14 +108,16 @@ def train(python: str, case: Case, seed: int, folder: Path, *words: str, sbx: bo
         file = ("--conf-file", str(FILES / f"{case.algorithm}.yml")) if case.has_file else ()
         where = ("--seed", str(seed), "--log-folder", str(folder), "--device", "cpu")
         quiet = ("--eval-freq", "-1", "--verbose", "0", "--num-threads", "1")
-        run_alone([python, __file__, TRAIN, str(int(sbx)), *what, *where, *quiet, *file, *chosen, *words])
+        program = (__file__, TRAIN_SBX) if case.of_sbx else ("-m", "rl_zoo3.train")
+        run_alone([python, *program, *what, *where, *quiet, *file, *chosen, *words])
     return home
 
 
-def evaluated(python: str, case: Case, home: Path, num_episodes: int, seed: int, *, sbx: bool = False) -> float:
+def evaluated(python: str, case: Case, home: Path, num_episodes: int, seed: int) -> float:
     """Result of `evaluate`, in a process of that interpreter."""
     words = [case.algorithm, case.env, str(home), str(num_episodes), str(seed)]
-    return float(run_alone([python, __file__, EVALUATE, str(int(sbx)), *words]).splitlines()[-1])
+    mode = EVALUATE_SBX if case.of_sbx else EVALUATE
+    return float(run_alone([python, __file__, mode, *words]).splitlines()[-1])
 
 
 def use_sbx() -> None:
@@ -147,17 +150,16 @@ def evaluate(algorithm: str, env_id: str, home: Path, num_episodes: int, seed: i
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] in ([EVALUATE], [TRAIN]):
-        mode, with_sbx, *rest = sys.argv[1:]
-        if int(with_sbx):
-            use_sbx()
-        if mode == EVALUATE:
-            algorithm, env_id, place, num, from_seed = rest
-            print(evaluate(algorithm, env_id, Path(place), int(num), int(from_seed)))
-        else:
-            from rl_zoo3.train import train as train_in_zoo
+    mode, *rest = sys.argv[1:] or [""]
+    if mode in (EVALUATE_SBX, TRAIN_SBX):
+        use_sbx()
+    if mode in (EVALUATE, EVALUATE_SBX):
+        algorithm, env_id, place, num, from_seed = rest
+        print(evaluate(algorithm, env_id, Path(place), int(num), int(from_seed)))
+    elif mode == TRAIN_SBX:
+        from rl_zoo3.train import train as train_in_zoo
 
-            sys.argv = [sys.argv[0], *rest]
-            train_in_zoo()
+        sys.argv[1:] = rest
+        train_in_zoo()
     else:
         main()

@@ -72,7 +72,7 @@ class TrainingConfigs:
         defaults = [{f"override /{group}": choice} for group, choice in self._choices.items()]
         typed: Any = OmegaConf.to_container(self._typed, resolve=False)
         chosen: Any = OmegaConf.to_container(self._chosen, resolve=False)
-        chosen.pop("hydra")
+        chosen.pop("hydra")  # no part of a run
         values = _judged(_Values(wanted, searched).written(wanted, chosen, typed))
         content = {"defaults": defaults, **values}
         composed = DictConfig(chosen)
