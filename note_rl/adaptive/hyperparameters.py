@@ -225,6 +225,7 @@ def _of_policy(name: str, policy: Policy) -> Hyperparameter:
 
 def _of_agent(name: str, agent: Any) -> Hyperparameter:
     attributes = _OF_AGENTS.get(name, (name,))
+    agent.refuse_to_move(name)
     for attribute in attributes:
         if isinstance(getattr(agent, attribute, None), Real):
             return AttributeHyperparameter(name, [agent], attribute, of_agent=True)

@@ -15,7 +15,8 @@ class ScheduledValues:
     """Knows which schedule belongs to the policy (each of several, if it is a list) and which to the agent.
 
     Raises:
-        SettingsError: A name that is neither the policy's, the agent's nor the learning rate.
+        SettingsError: A name that is neither the policy's, the agent's nor the learning rate, or a setting of the agent
+            that no schedule can move.
     """
 
     def __init__(self, schedules: Mapping[str, Schedule], policy: Policy, agent: Any) -> None:
@@ -30,6 +31,7 @@ class ScheduledValues:
                     f"there is a schedule for {name!r}, but neither {type(policy).__name__} nor "
                     f"{type(agent).__name__} has such a number; did you mean learning_rate?"
                 )
+            agent.refuse_to_move(name)
 
     def move_to(self, progress: float) -> dict[str, float]:
         """Sets everything to its value at this progress; returns the numbers that the learner takes."""

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from note_rl.agents.new_networks import MAKERS
 from note_rl.errors import AgentContractError, SettingsError
 from note_rl.errors.wording import SettingName, choice
 
 NOISY_STD = "noisy_std"
-_MAKERS = ("network", "critic_network")
 _AGENTS = "DQN, DoubleDQN or DuelingDQN"
 
 
@@ -30,7 +30,7 @@ def check_makers(agent: str, makers: Any) -> None:
     Raises:
         SettingsError: Naming the agents that do.
     """
-    for name in _MAKERS:
+    for name in MAKERS:
         check_arguments(agent, getattr(getattr(makers, name, None), "keywords", {}))
 
 

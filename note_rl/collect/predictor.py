@@ -39,7 +39,6 @@ class Exploring:
         settings = agent.settings
         self._agent, self._action_space, self._rng = agent, action_space, rng
         self._policy = copy.deepcopy(exploration(settings.policy, None, per_agent=settings.multi_agent))
-        agent.learner.actor.parameters_changed()  # by anybody, since it acted last
         self.state = RecurrentState()
         self._act = PolicyRunner(agent.learner, agent.obs_normaliser, settings.multi_agent)
         self._answers_to = answers_of(self._act, self.state, rng)
@@ -120,6 +119,7 @@ class Predictor:
             self._acting[deterministic] = self._choosing(deterministic)
         starts = self._starts(begin if episode_start is None else episode_start, len(obs))
         masks = () if action_masks is None else (self._masks(action_masks, len(obs)),)
+        self._agent.learner.actor.parameters_changed()  # by anybody, since the last call
         acting = self._acting[deterministic]
         if self._is_recurrent:
             acting.state.arrays = None if state is None else as_state(self._agent, len(obs), state)

@@ -16,7 +16,7 @@ from gymnasium import spaces
 from note_rl.environments import Env, bounded_actions, num_discrete_actions
 from note_rl.errors import AgentContractError, say_once
 from note_rl.errors.wording import PYTHON, Part, Sentence, choice
-from note_rl.policy import Policy
+from note_rl.policy import GaussianPolicy, Policy
 from note_rl.settings import ReplaySettings, RolloutSettings, SequenceSettings, Settings
 from note_rl.settings.switch_names import HER, MARL, PPO, PR, SEQUENCES, TARGET_KL, TRL
 from note_rl.support.setting_fields import named
@@ -109,6 +109,14 @@ class Declared:
     gsde: Any = None
     state_before: Any = None
     episode_start: Any = None
+
+    def meaning(self) -> Mapping[str, Any]:
+        """What outputs of its networks stand for, JSON-able, where shapes do not tell: files note and compare it."""
+        return {}
+
+    @classmethod
+    def refuse_to_move(cls, name: str) -> None:
+        """Refuses to change a setting while the agent is trained where that had no effect (SettingsError)."""
 
     def initial_state(self, num_envs: int) -> Mapping[str, Array]:
         """Returns the state in which episodes begin. An agent for which that is not empty is recurrent.
@@ -335,6 +343,7 @@ def check_settings(kind: type[Declared], settings: Settings) -> None:
             *(MARL.at(True), kind.__name__, choice("MADDPG")),
         )
     _check_buffer(kind, settings)
+    _check_bounds(kind, settings.policy)
     _check_as_they_are(kind, settings)
     weighs = _weighs(kind, settings)
     for name in kind.batch_attributes:
@@ -355,6 +364,15 @@ def check_settings(kind: type[Declared], settings: Settings) -> None:
             "{} learns from what its own policy chose, and {} chooses in another way: {}",
             *(kind.__name__, type(settings.policy).__name__, _SAMPLED),
         )
+
+
+def _check_bounds(kind: type[Declared], policy: Policy) -> None:
+    for one in getattr(policy, "policies", [policy]):
+        if kind.action_kinds == ("bounded",) and isinstance(one, GaussianPolicy):
+            raise AgentContractError(
+                "{} draws actions without bounds, and {} learns from actions within bounds: explore with {}",
+                *(type(one).__name__, kind.__name__, choice("SquashedGaussianPolicy, or NoisyPolicy for DDPG and TD3")),
+            )
 
 
 def _check_buffer(kind: type[Declared], settings: Settings) -> None:

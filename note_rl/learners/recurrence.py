@@ -103,7 +103,7 @@ def as_state(agent: Any, num: int, given: object) -> dict[str, Array]:
     """A copy of a state given to predict(), in the types of numbers that this agent's memory has.
 
     Raises:
-        SettingsError: It is no state of this agent for this number of environments.
+        SettingsError: It is no state of this agent for this number of environments, or not finite.
     """
     initial = initial_state_of(agent, num)
     alike = isinstance(given, Mapping) and given.keys() == initial.keys()
@@ -114,7 +114,10 @@ def as_state(agent: Any, num: int, given: object) -> dict[str, Array]:
             f"None where episodes begin; got {found}"
         )
     assert isinstance(given, Mapping)
-    return {name: np.array(given[name], initial[name].dtype) for name in initial}
+    state = {name: np.array(given[name], initial[name].dtype) for name in initial}
+    if not all(np.isfinite(values).all() for values in state.values()):
+        raise SettingsError("state must be finite, and holds numbers that are not: begin with None")
+    return state
 
 
 def no_place(agent: str) -> SettingsError:

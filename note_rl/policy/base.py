@@ -1,15 +1,16 @@
 """Interface between the training core and a policy."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from note_rl.policy.restartable import Restartable
 from note_rl.types import Array, BoolArray, FloatArray, IntArray
 
 
-class Policy(ABC):
+class Policy(Restartable):
     """Chooses actions from the agent's answers to a batch of observations.
 
     Attributes:
@@ -38,7 +39,7 @@ class Policy(ABC):
         """
         self.use_space(action_space)
 
-    def use_space(self, action_space: Any) -> None:  # noqa: B027 (most policies need nothing of the kind)
+    def use_space(self, action_space: Any) -> None:
         """Learns which actions there are; enough to act without exploration. May be called again and again.
 
         Raises:
@@ -82,14 +83,14 @@ class Policy(ABC):
         """The action given to the environments where select() chose `action`; the same, unless it has to be clipped."""
         return action
 
-    def reset(self, env_indices: IntArray) -> None:  # noqa: B027
+    def reset(self, env_indices: IntArray) -> None:
         """Called with the environments [k] whose episode has just started."""
 
     def get_state(self) -> dict[str, Array]:
         """The state that a checkpoint needs, besides the generator, to go on exactly."""
         return {}
 
-    def set_state(self, state: Mapping[str, Array]) -> None:  # noqa: B027
+    def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over a stored state."""
 
     def _own_generator(self) -> np.random.Generator:

@@ -11,6 +11,7 @@ from note_rl.policy.base import Policy
 from note_rl.policy.continuous import NoisyPolicy
 from note_rl.policy.discrete import GreedyQPolicy
 from note_rl.policy.noise import NoiseProcess
+from note_rl.policy.restartable import Restartable
 from note_rl.types import Array, BoolArray, FloatArray, IntArray, nested_parts, under
 
 
@@ -27,6 +28,10 @@ class _Several(Policy):
                 "one object per entry, for example [EpsGreedyQPolicy(0.1) for _ in range(4)]"
             )
         self.policies = list(policies)
+
+    def parts(self) -> Sequence[Restartable]:
+        """All of them."""
+        return self.policies
 
     def get_state(self) -> dict[str, Array]:
         """Those of its parts, numbered."""

@@ -1,7 +1,7 @@
 """Choosing vectors of numbers."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from note_rl.errors import AgentContractError, EnvironmentMismatchError, Setting
 from note_rl.errors.wording import choice
 from note_rl.policy.base import Policy
 from note_rl.policy.noise import NoiseProcess
+from note_rl.policy.restartable import Restartable
 from note_rl.support.precision import OTHER_BOUNDS, are_finite, in_single_precision
 from note_rl.support.value_kinds import Count
 from note_rl.types import Array, FloatArray, IntArray, nested, under
@@ -148,6 +149,10 @@ class NoisyPolicy(ContinuousPolicy):
     def greedy(self, scores: FloatArray) -> Array:
         """The agent's actions [E, A], clipped."""
         return self._clip(scores)
+
+    def parts(self) -> Sequence[Restartable]:
+        """The noise, if there is any."""
+        return [] if self.noise is None else [self.noise]
 
     def reset(self, env_indices: IntArray) -> None:
         """The noise begins anew there."""

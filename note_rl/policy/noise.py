@@ -6,17 +6,18 @@ manuals and uses a generator of the process's own. Standard deviations may fall 
 """
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from note_rl.errors import CheckpointError, SettingsError
+from note_rl.policy.restartable import Restartable
 from note_rl.support.value_kinds import Count, Number
 from note_rl.types import Array, FloatArray, IntArray, nested_parts, under
 
 
-class NoiseProcess(ABC):
+class NoiseProcess(Restartable):
     """Something to be added to actions.
 
     Args:
@@ -32,7 +33,7 @@ class NoiseProcess(ABC):
     def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         """Noise of the given shape [E, ..., A] for one step of every environment."""
 
-    def reset(self, env_indices: IntArray) -> None:  # noqa: B027 (noise without memory has nothing to forget)
+    def reset(self, env_indices: IntArray) -> None:
         """Begins anew in the environments [k] whose episode has just started."""
 
     def sample(self) -> FloatArray:
@@ -50,7 +51,7 @@ class NoiseProcess(ABC):
         """The state that a checkpoint needs to go on exactly."""
         return {}
 
-    def set_state(self, state: Mapping[str, Array]) -> None:  # noqa: B027
+    def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over a stored state."""
 
     def __add__(self, other: "NoiseProcess") -> "NoiseSum":
@@ -215,6 +216,10 @@ class ClippedNoise(NoiseProcess):
         """Begins anew in these environments."""
         self.noise.reset(env_indices)
 
+    def parts(self) -> Sequence[Restartable]:
+        """The other noise."""
+        return [self.noise]
+
     def get_state(self) -> dict[str, Array]:
         """That of the noise inside."""
         return self.noise.get_state()
@@ -232,6 +237,10 @@ class SeveralNoises(NoiseProcess):
             raise SettingsError("an empty list of noises; give at least one, or leave noise out")
         super().__init__(max(noise.size for noise in noises))
         self.noises = list(noises)
+
+    def parts(self) -> Sequence[Restartable]:
+        """All of them."""
+        return self.noises
 
     def get_state(self) -> dict[str, Array]:
         """Those of its parts, numbered."""

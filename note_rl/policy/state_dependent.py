@@ -89,12 +89,8 @@ class _StateDependent(ContinuousPolicy):
 
     def _explored(self, scores: FloatArray, rng: np.random.Generator) -> FloatArray:
         mean, pushes = self._means_and_pushes(scores)
-        return self._as_actions(mean + self._matrix.noise(pushes, rng))
-
-    def _as_actions(self, rows: FloatArray) -> FloatArray:
-        """[E, A] in the shape of the action space."""
-        assert self._bounds is not None
-        return rows.reshape(len(rows), *self._bounds[0].shape)
+        explored: FloatArray = mean + self._matrix.noise(pushes, rng)
+        return explored
 
     def get_state(self) -> dict[str, Array]:
         """With the noise matrix."""
@@ -129,7 +125,7 @@ class GSDEPolicy(_StateDependent):
 
     def greedy(self, scores: FloatArray) -> Array:
         """The means [E, A], clipped."""
-        return self._clip(self._as_actions(self._means_and_pushes(scores)[0]))
+        return self._clip(self._means_and_pushes(scores)[0])
 
     def for_env(self, action: Array) -> Array:
         """Clipped to the action space."""
@@ -139,7 +135,7 @@ class GSDEPolicy(_StateDependent):
         """log-density [E] of N(mean, deviation), summed over the A numbers of the action."""
         mean, pushes = self._means_and_pushes(scores)
         variance = np.einsum("eaf,eaf->ea", pushes, pushes) + SMALLEST_VARIANCE
-        squared = (action.reshape(mean.shape) - mean) ** 2 / variance
+        squared = (action - mean) ** 2 / variance
         density: FloatArray = (-0.5 * (squared + np.log(variance) + math.log(2.0 * math.pi))).sum(axis=-1)
         return density
 
@@ -158,9 +154,9 @@ class SquashedGSDEPolicy(_StateDependent):
     def select(self, scores: FloatArray, rng: np.random.Generator) -> Array:
         """Actions [E, A] within the bounds."""
         if self._counts_random_step(len(scores)):
-            return self._uniform(self._as_actions(self._means_and_pushes(scores)[0]).shape, rng)
+            return self._uniform(self._means_and_pushes(scores)[0].shape, rng)
         return self._squash(self._explored(scores, rng))
 
     def greedy(self, scores: FloatArray) -> Array:
         """tanh(mean) [E, A], scaled to the action space."""
-        return self._squash(self._as_actions(self._means_and_pushes(scores)[0]))
+        return self._squash(self._means_and_pushes(scores)[0])

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from note_rl.errors.wording import Phrase, SettingName
-from note_rl.support.value_kinds import Kind
+from note_rl.support.value_kinds import Kind, Number
 
 _KEY = "setting"
 _C = TypeVar("_C")
@@ -34,6 +34,7 @@ class Field:
         effect: Which way it works, in a clause such as "higher: more exploration"; "": the text says it.
         typical: The usual range, such as "0.9 to 0.999"; "": there is none.
         part: The class that holds it.
+        fixed: Whether it is read only when an agent is made.
     """
 
     name: str
@@ -44,11 +45,19 @@ class Field:
     effect: str = ""
     typical: str = ""
     part: str = ""
+    fixed: bool = False
 
     @property
     def range(self) -> str:
         """The values that it takes, in words."""
         return "" if self.kind is None else self.kind.range
+
+    @property
+    def obstacle(self) -> str:
+        """Why no schedule can move it, in a clause; "": one can."""
+        if self.fixed:
+            return "it is read only when the agent is made"
+        return "" if self.kind is None or isinstance(self.kind, Number) else f"it is {self.range}"
 
     @property
     def default_in_words(self) -> str:
@@ -74,6 +83,7 @@ class _Said:
     manual: str | None = ""
     effect: str = ""
     typical: str = ""
+    fixed: bool = False
 
 
 def setting(
@@ -84,6 +94,7 @@ def setting(
     effect: str = "",
     typical: str = "",
     manual: str | None = "",
+    fixed: bool = False,
     init: bool = True,
     kw_only: Any = dataclasses.MISSING,
 ) -> Any:
@@ -96,10 +107,11 @@ def setting(
         effect: Which way it works, in a clause such as "higher: more exploration".
         typical: The usual range, such as "0.9 to 0.999".
         manual: The argument of set() or train() that gives it; "": the field's own name; None: there is none.
+        fixed: Whether it is read only when an agent is made, so that no schedule can move it.
         init: Whether the constructor takes it; False: it keeps its default.
         kw_only: Whether it is given by name only; missing: as the class says.
     """
-    metadata = {_KEY: _Said(kind, text, manual, effect, typical)}
+    metadata = {_KEY: _Said(kind, text, manual, effect, typical, fixed)}
     if isinstance(default, type):
         return dataclasses.field(default_factory=default, metadata=metadata, init=init, kw_only=kw_only)
     return dataclasses.field(default=default, metadata=metadata, init=init, kw_only=kw_only)
@@ -139,6 +151,7 @@ def field_of(given: "dataclasses.Field[Any]", name: str, part: str) -> Field | N
         effect=said.effect,
         typical=said.typical,
         part=part,
+        fixed=said.fixed,
     )
 
 

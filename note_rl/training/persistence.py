@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from note_rl.environments.normalise import ObservationNormaliser, RewardNormaliser
 from note_rl.errors import CheckpointError
 from note_rl.learners.base import WAITING_STEPS, Learner, check_state
@@ -22,6 +24,7 @@ from note_rl.types import Array, nested, under
 _log = logging.getLogger(__name__)
 _PARAMETERS = "learner/agent/"  # under this prefix of a file's arrays lie parameters, targets and the like
 _REWARDS = "reward_normaliser"
+_MEANING = "meaning"  # which files of 0.1.0 lack
 
 
 class Persistent:
@@ -122,7 +125,7 @@ class Persistent:
             history = History.from_state(under("history", arrays), float(head.get("seconds", 0.0)))
             saving_record = SavingRecord.from_json(head.get("saving"))
             check_callbacks(head.get(CALLBACKS, {}))
-        self._take_parameters(arrays)
+        self._take_parameters(arrays, head)
         if "trainer" not in head:
             _log.warning("%s holds parameters only: counts, optimizer and replay pool start anew", path)
         if self._trainer is not None:
@@ -143,17 +146,23 @@ class Persistent:
         Raises:
             CheckpointError: As for restore().
         """
-        arrays, _ = read_checkpoint(path)
+        arrays, head = read_checkpoint(path)
         rewards = under(_REWARDS, arrays) or under(f"trainer/{_REWARDS}", arrays)
         with refusing_damage(Path(path)):
             RewardNormaliser().set_state(rewards or RewardNormaliser().get_state())
-        self._take_parameters(arrays)
+        self._take_parameters(arrays, head)
         self.reward_moments = {name: values for name, values in rewards.items() if name != "return"}
 
-    def _take_parameters(self, arrays: Mapping[str, Array]) -> None:
+    def _meaning(self) -> dict[str, Any]:
+        """What parameters mean, and what of them is remembered from step to step."""
+        states = {f"state {name!r}": list(np.shape(values)[1:]) for name, values in self.initial_state(1).items()}
+        return {**self.meaning(), **states}
+
+    def _take_parameters(self, arrays: Mapping[str, Array], head: Mapping[str, Any]) -> None:
         parameters = {name: values for name, values in arrays.items() if name.startswith(_PARAMETERS)}
         if not parameters:
             raise CheckpointError("the file is of another kind: it holds no parameters of an agent")
+        _check_meaning(head.get(_MEANING), self._meaning())
         current = self.learner.get_state()
         read = under("learner", parameters)
         check_state(read, {name: values for name, values in current.items() if name.startswith("agent/")})
@@ -166,7 +175,7 @@ class Persistent:
     def _snapshot(self, options: SavingOptions) -> Snapshot:
         """The contents of a file at this moment."""
         arrays = nested("learner", self.learner.get_state())
-        head: dict[str, Any] = {"agent": type(self).__name__}
+        head: dict[str, Any] = {"agent": type(self).__name__, _MEANING: self._meaning()}
         if options.param_only:
             arrays = {name: values for name, values in arrays.items() if name.startswith(_PARAMETERS)}
         arrays.update(nested("normaliser", self.obs_normaliser.get_state()))
@@ -213,6 +222,20 @@ class Persistent:
             return len(env)
         chosen = None if self._settings is None else self._settings.num_envs
         return chosen if isinstance(chosen, int) else None
+
+
+def _check_meaning(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any]) -> None:
+    """Refuses parameters that stand for something else (CheckpointError).
+
+    Args:
+        theirs: What the file says; None: it does not.
+        ours: Of the agent at hand.
+    """
+    for name in dict.fromkeys([*ours, *(theirs or ())]):
+        if theirs is not None and theirs.get(name) != ours.get(name):
+            raise CheckpointError(
+                f"the checkpoint is of another agent: {name} is {theirs.get(name)} there and {ours.get(name)} here"
+            )
 
 
 def _waits(name: str) -> bool:

@@ -150,6 +150,7 @@ class StateMaker:
         Raises:
             NoteRLError: Settings, environment and agent do not fit each other.
         """
+        self.policy.begin()
         exploring, sampling = (generator(seed, name) for name in ("exploration", "sampling"))
         normaliser = RewardNormaliser() if self.settings.normalise_reward else None
         if normaliser is not None and self.agent.reward_moments:

@@ -137,7 +137,8 @@ def _written_in(module: Module, node: ast.ClassDef) -> dict[str, Field]:
 def _field(module: Module, name: str, call: ast.Call) -> Field:
     given = _arguments_of(call)
     words = {key: str(_value(given.get(key)) or "") for key in ("text", "effect", "typical")}
-    return Field(name=name, default=_value(given.get("default")), kind=_kind(module, given.get("kind")), **words)
+    default, fixed = _value(given.get("default")), bool(_value(given.get("fixed")))
+    return Field(name=name, default=default, kind=_kind(module, given.get("kind")), fixed=fixed, **words)
 
 
 def _arguments_of(call: ast.Call) -> dict[str, ast.expr]:

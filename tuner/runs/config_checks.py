@@ -32,7 +32,7 @@ from tuner.checking.schemas import schema_of
 from tuner.checking.sections import Choices, check_parts, check_ranges_of, check_sections, left_out, refuse_missing
 from tuner.config.composition import HYDRA_KEYS, BackendConfig, RunConfig, to_json
 from tuner.config.paths import set_path
-from tuner.config.setting_declarations import check_declared
+from tuner.config.setting_declarations import check_declared, declared_in
 from tuner.config.signatures import class_constants, class_methods, signature_of
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
@@ -382,10 +382,16 @@ def _check_schedules(resolved: JsonDict) -> None:
         if signature is None or signature.is_open:
             return
         known |= {name for name in signature.parameters if name in resolved[owner]}
+    declared = declared_in(resolved["agent"]["_target_"])
     for name in resolved.get("schedule") or {}:
         if name not in known:
             raise UserError(
                 f"schedule.{name}: neither the policy nor the agent has a {name}{did_you_mean(name, known)}"
+            )
+        if name in declared and name not in resolved["policy"] and declared[name].obstacle:
+            raise UserError(
+                f"schedule.{name}: agent.{name} cannot change while the agent is trained, as "
+                f"{declared[name].obstacle}: leave the schedule out"
             )
 
 

@@ -44,6 +44,7 @@ class ActorCriticSettings(PolicySettings):
     initial_log_std: float = setting(
         default=0.0,
         kind=Number(),
+        fixed=True,
         text="Log deviation of continuous actions at the start; it is learned, the same for all states. With `gsde` "
         "it is that of the noise matrix.",
         effect="higher: wider exploration at the start",

@@ -40,7 +40,7 @@ class CrossQ(CrossQSettings, SAC):
 
     def __call__(self, s: tf.Tensor, a: tf.Tensor, next_s: tf.Tensor, r: tf.Tensor, d: tf.Tensor) -> list[tf.Tensor]:
         """Losses [B] as those of `SAC`, with targets of the critics themselves (figure 2)."""
-        alpha = tf.stop_gradient(tf.exp(self.log_alpha))
+        alpha = self.entropy_weight()
         with evaluating():
             next_a, next_log_prob = self._sample(next_s, self.next_noise)
         both = tf.concat([s, next_s], axis=0), tf.concat([a, next_a], axis=0)
@@ -55,9 +55,7 @@ class CrossQ(CrossQSettings, SAC):
         actor_loss = alpha * log_prob - self.value_to_climb(values)
         self.report(q_mean=halves[0][0], entropy=-log_prob, alpha=alpha)
         losses = [actor_loss, reduce(add, [tf.square(error) for error in errors])]
-        if self.alpha is None:
-            losses.append(-self.log_alpha * (tf.stop_gradient(log_prob) + self.entropy_wanted))
-        return losses
+        return [*losses, *self._alpha_losses(-tf.stop_gradient(log_prob) - self.entropy_wanted)]
 
     def update_param(self) -> None:
         """Does nothing: there are no target networks."""

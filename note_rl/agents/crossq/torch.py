@@ -38,7 +38,7 @@ class CrossQ(CrossQSettings, SAC):
 
     def __call__(self, s: Tensor, a: Tensor, next_s: Tensor, r: Tensor, d: Tensor) -> list[Tensor]:
         """Losses [B] as those of `SAC`, with targets of the critics themselves (figure 2)."""
-        alpha = self.log_alpha.detach().exp()
+        alpha = self.entropy_weight()
         with torch.no_grad(), evaluating(self.actor):
             next_a, next_log_prob = self._sample(next_s, self.next_noise)
         both = torch.cat([s, next_s]), torch.cat([a, next_a])
@@ -52,9 +52,7 @@ class CrossQ(CrossQSettings, SAC):
             actor_loss = alpha * log_prob - self.value_to_climb([critic(s, new_a) for critic in self.critics()])
         self.report(q_mean=halves[0][0], entropy=-log_prob, alpha=alpha)
         losses = [actor_loss, reduce(add, [error.square() for error in errors])]
-        if self.alpha is None:
-            losses.append(-self.log_alpha * (log_prob.detach() + self.entropy_wanted))
-        return losses
+        return [*losses, *self._alpha_losses(-log_prob.detach() - self.entropy_wanted)]
 
     def update_param(self) -> None:
         """Does nothing: there are no target networks."""

@@ -4,6 +4,7 @@ Each part can be used alone or with any of the others (Hessel et al. 2018, https
 Prioritized and n-step replay are parts of the replay, noisy layers of the network (`MLPSettings.noisy_std`).
 """
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from note_rl.agents.declaration import Given
@@ -72,6 +73,7 @@ class DQNSettings(SizedSettings, TargetSettings):
     v_min: float = setting(
         default=-100.0,
         kind=Number(),
+        fixed=True,
         text="The lowest return that categorical `values` can stand for; lower ones count as this.",
         effect="farther from `v_max`: nothing is cut off, and atoms are farther apart",
         typical="-1 / (1 - gamma) or 0, for rewards in [-1, 1]",
@@ -79,6 +81,7 @@ class DQNSettings(SizedSettings, TargetSettings):
     v_max: float = setting(
         default=100.0,
         kind=Number(),
+        fixed=True,
         text="The highest return that categorical `values` can stand for; higher ones count as this.",
         effect="farther from `v_min`: nothing is cut off, and atoms are farther apart",
         typical="1 / (1 - gamma), for rewards in [-1, 1]",
@@ -90,6 +93,11 @@ class DQNSettings(SizedSettings, TargetSettings):
         effect="higher: finer distributions, and steps slow down by the square of it",
         typical="25 to 200",
     )
+
+    def meaning(self) -> Mapping[str, Any]:
+        """How values are read from outputs."""
+        bounds = {"v_min": self.v_min, "v_max": self.v_max} if self.values == CATEGORICAL else {}
+        return {"values": self.values, **bounds}
 
     @classmethod
     def check_together(cls, given: Given) -> None:

@@ -1,5 +1,6 @@
 """Recurrent replay for Q-learning (Kapturowski et al. 2019, https://openreview.net/forum?id=r1lyTjAqYX)."""
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -59,6 +60,10 @@ class R2D2Settings(FrameSettings, TargetSettings):
         text="Whether values are learned on a scale on which large ones lie closer together (Pohlen et al. 2018).",
         effect="with it, one learning rate serves small and large rewards",
     )
+
+    def meaning(self) -> Mapping[str, Any]:
+        """The scale of values."""
+        return {"rescale": self.rescale}
 
 
 def steps_of_burn_in(share: float, num_steps: int) -> int:

@@ -26,6 +26,7 @@ class TemperatureSettings(CommonSettings):
     initial_alpha: float = setting(
         default=1.0,
         kind=POSITIVE,
+        fixed=True,
         text="Where a learned `alpha` starts.",
         effect="higher: more exploration at the start",
         typical="0.1 to 1",
@@ -60,6 +61,7 @@ class SACSettings(TemperatureSettings, BoundedSettings):
     initial_log_std: float = setting(
         default=-3.0,
         kind=Number(),
+        fixed=True,
         text="Log deviation of the noise matrix at the start, with `gsde`.",
         effect="higher: wider exploration at the start",
         typical="-3 to 0",
@@ -82,6 +84,7 @@ class SACSettings(TemperatureSettings, BoundedSettings):
     critic_dropout: float = setting(
         default=0.0,
         kind=Number(0.0, 0.99),
+        fixed=True,
         text="Share of the numbers in hidden layers of the critics, and of their targets, that is set to 0 in losses.",
         effect="higher: less overfitting with many gradient steps per environment step, slower learning",
         typical="0.001 to 0.1",

@@ -22,7 +22,31 @@ from note_rl.policy.continuous import LOG_STD_RANGE
 from note_rl.rl import RL
 
 
-class SAC(SACSettings, RL):
+class EntropyWeight:
+    """The weight of the entropy: `alpha`, or where that is None one that is learned."""
+
+    alpha: float | None
+    initial_alpha: float
+    log_alpha: tf.Variable | None = None
+
+    def _make_alpha(self) -> None:
+        if self.alpha is None:
+            self.log_alpha = tf.Variable([math.log(self.initial_alpha)])
+
+    def _learned_alpha(self) -> list[list[tf.Variable]]:
+        """The group of parameters that follows the last loss, if there is one."""
+        return [] if self.log_alpha is None else [[self.log_alpha]]
+
+    def _alpha_losses(self, surplus: tf.Tensor) -> list[tf.Tensor]:
+        """That of log alpha [B] (eq. 18), if it is learned, for what each entropy has above the one wanted [B]."""
+        return [] if self.log_alpha is None else [self.log_alpha * surplus]
+
+    def entropy_weight(self) -> tf.Tensor | float:
+        """As it is now; no gradient goes through it."""
+        return tf.stop_gradient(tf.exp(self.log_alpha)) if self.alpha is None else self.alpha
+
+
+class SAC(SACSettings, EntropyWeight, RL):
     reads_triplets = False
 
     def make_networks(self, given: Given) -> None:
@@ -38,7 +62,7 @@ class SAC(SACSettings, RL):
         self._list_parameters(spaces)
 
     def _make_actor(self, make: MakeNetwork, spaces: ContinuousSpaces) -> None:
-        self.entropy_wanted = -float(spaces.action_size) if self.target_entropy is None else self.target_entropy
+        self.action_size = spaces.action_size
         self.centre = spaces.centre
         self.scale = spaces.scale
         self.spread = None if self.gsde is None else ByState(spaces.action_size, self.gsde)
@@ -59,23 +83,23 @@ class SAC(SACSettings, RL):
         """One of them, or a target network."""
         return QNetwork(make, spaces)
 
-    def _make_alpha(self) -> None:
-        start = math.log(self.initial_alpha if self.alpha is None else self.alpha)
-        self.log_alpha = tf.Variable([start], trainable=self.alpha is None)
-
     def _list_parameters(self, spaces: ContinuousSpaces) -> None:
         self.param = [
             [*self.actor.trainable_variables, *([] if self.spread is None else [self.log_std])],
             [variable for critic in self.critics() for variable in critic.trainable_variables],
+            *self._learned_alpha(),
         ]
-        if self.alpha is None:
-            self.param.append([self.log_alpha])
         draws = {"draws": (self.num_critics,)} if self.draws_critics else {}
         self.normal_inputs = {"noise": (spaces.action_size,), "next_noise": (spaces.action_size,), **draws}
         self.noise: tf.Tensor
         self.next_noise: tf.Tensor
         self.draws: tf.Tensor
         self.discount: tf.Tensor
+
+    @property
+    def entropy_wanted(self) -> float:
+        """That a learned `alpha` aims at."""
+        return -float(self.action_size) if self.target_entropy is None else self.target_entropy
 
     def _numbers(self) -> range:
         return range(1, self.num_critics + 1)
@@ -115,7 +139,7 @@ class SAC(SACSettings, RL):
 
     def __call__(self, s: tf.Tensor, a: tf.Tensor, next_s: tf.Tensor, r: tf.Tensor, d: tf.Tensor) -> list[tf.Tensor]:
         """Losses [B] of actor (eq. 7), critics (eq. 5) and, where it is learned, log alpha (eq. 18)."""
-        alpha = tf.stop_gradient(tf.exp(self.log_alpha))
+        alpha = self.entropy_weight()
         with evaluating():
             next_a, next_log_prob = self._sample(next_s, self.next_noise)
         with dropping() if self.critic_dropout > 0.0 else nullcontext():  # DroQ
@@ -128,9 +152,7 @@ class SAC(SACSettings, RL):
         actor_loss = alpha * log_prob - self.value_to_climb([critic(s, new_a) for critic in self.critics()])
         self.report(q_mean=q[0], entropy=-log_prob, alpha=alpha)
         losses = [actor_loss, reduce(add, [tf.square(error) for error in errors])]
-        if self.alpha is None:
-            losses.append(-self.log_alpha * (tf.stop_gradient(log_prob) + self.entropy_wanted))
-        return losses
+        return [*losses, *self._alpha_losses(-tf.stop_gradient(log_prob) - self.entropy_wanted)]
 
     def smallest(self, values: Sequence[tf.Tensor]) -> tf.Tensor:
         """The smallest value [B] of those of N critics, [B] each, or of those critics that are drawn for a sample.

@@ -23,7 +23,34 @@ from note_rl.policy.continuous import LOG_STD_RANGE
 from note_rl.rl_pytorch import RL_pytorch
 
 
-class SAC(SACSettings, RL_pytorch):
+class EntropyWeight:
+    """The weight of the entropy: `alpha`, or where that is None one that is learned."""
+
+    alpha: float | None
+    initial_alpha: float
+    log_alpha: Tensor | None = None
+
+    def _make_alpha(self, device: str) -> None:
+        if self.alpha is None:
+            self.log_alpha = torch.full((1,), math.log(self.initial_alpha), device=device)
+
+    def _learned_alpha(self) -> list[list[Tensor]]:
+        """The group of parameters that follows the last loss, if there is one."""
+        return [] if self.log_alpha is None else [[self.log_alpha.requires_grad_()]]
+
+    def _alpha_losses(self, surplus: Tensor) -> list[Tensor]:
+        """That of log alpha [B] (eq. 18), if it is learned, for what each entropy has above the one wanted [B]."""
+        return [] if self.log_alpha is None else [self.log_alpha * surplus]
+
+    def entropy_weight(self) -> Tensor | float:
+        """As it is now; no gradient goes through it."""
+        if self.alpha is not None:
+            return self.alpha
+        assert self.log_alpha is not None
+        return self.log_alpha.detach().exp()
+
+
+class SAC(SACSettings, EntropyWeight, RL_pytorch):
     reads_triplets = False
     traceable = True
 
@@ -38,7 +65,7 @@ class SAC(SACSettings, RL_pytorch):
         self._list_parameters(spaces)
 
     def _make_actor(self, make: MakeNetwork, spaces: ContinuousSpaces, device: str) -> None:
-        self.entropy_wanted = -float(spaces.action_size) if self.target_entropy is None else self.target_entropy
+        self.action_size = spaces.action_size
         self.centre = torch.from_numpy(spaces.centre).to(device)
         self.scale = torch.from_numpy(spaces.scale).to(device)
         self.spread = None if self.gsde is None else ByState(spaces.action_size, self.gsde)
@@ -64,21 +91,21 @@ class SAC(SACSettings, RL_pytorch):
         """One of them, or a target network."""
         return QNetwork(make, spaces)
 
-    def _make_alpha(self, device: str) -> None:
-        start = math.log(self.initial_alpha if self.alpha is None else self.alpha)
-        self.log_alpha = torch.full((1,), start, device=device)
-
     def _list_parameters(self, spaces: ContinuousSpaces) -> None:
         actor = [*self.actor.parameters(), *([] if self.spread is None else [self.log_std])]
-        self.param = [actor, [parameter for critic in self.critics() for parameter in critic.parameters()]]
-        if self.alpha is None:
-            self.param.append([self.log_alpha.requires_grad_()])
+        critics = [parameter for critic in self.critics() for parameter in critic.parameters()]
+        self.param = [actor, critics, *self._learned_alpha()]
         draws = {"draws": (self.num_critics,)} if self.draws_critics else {}
         self.normal_inputs = {"noise": (spaces.action_size,), "next_noise": (spaces.action_size,), **draws}
         self.noise: Tensor
         self.next_noise: Tensor
         self.draws: Tensor
         self.discount: Tensor
+
+    @property
+    def entropy_wanted(self) -> float:
+        """That a learned `alpha` aims at."""
+        return -float(self.action_size) if self.target_entropy is None else self.target_entropy
 
     def _numbers(self) -> range:
         return range(1, self.num_critics + 1)
@@ -118,7 +145,7 @@ class SAC(SACSettings, RL_pytorch):
 
     def __call__(self, s: Tensor, a: Tensor, next_s: Tensor, r: Tensor, d: Tensor) -> list[Tensor]:
         """Losses [B] of actor (eq. 7), critics (eq. 5) and, where it is learned, log alpha (eq. 18)."""
-        alpha = self.log_alpha.detach().exp()
+        alpha = self.entropy_weight()
         with torch.no_grad(), evaluating(self.actor):
             next_a, next_log_prob = self._sample(next_s, self.next_noise)
             with dropping(*self.target_critics()) if self.critic_dropout > 0.0 else nullcontext():  # DroQ
@@ -131,9 +158,7 @@ class SAC(SACSettings, RL_pytorch):
         actor_loss = alpha * log_prob - self.value_to_climb([critic(s, new_a) for critic in self.critics()])
         self.report(q_mean=q[0], entropy=-log_prob, alpha=alpha)
         losses = [actor_loss, reduce(add, [error.square() for error in errors])]
-        if self.alpha is None:
-            losses.append(-self.log_alpha * (log_prob.detach() + self.entropy_wanted))
-        return losses
+        return [*losses, *self._alpha_losses(-log_prob.detach() - self.entropy_wanted)]
 
     def smallest(self, values: Sequence[Tensor]) -> Tensor:
         """The smallest value [B] of those of N critics, [B] each, or of those critics that are drawn for a sample.

@@ -5,6 +5,7 @@ import math
 import tensorflow as tf
 
 from note_rl.agents.declaration import Given
+from note_rl.agents.sac.keras import EntropyWeight
 from note_rl.agents.sac_discrete import SACDiscreteSettings
 from note_rl.agents.shared.keras.choices import where_allowed
 from note_rl.agents.shared.keras.distributions import at_action
@@ -16,7 +17,7 @@ from note_rl.policy import Policy, SoftmaxPolicy
 from note_rl.rl import RL
 
 
-class SACDiscrete(SACDiscreteSettings, RL):
+class SACDiscrete(SACDiscreteSettings, EntropyWeight, RL):
     reads_triplets = False
 
     def make_networks(self, given: Given) -> None:
@@ -26,19 +27,17 @@ class SACDiscrete(SACDiscreteSettings, RL):
         make_critic = given.critic_network or make
         sizes = spaces.obs_shape, spaces.num_actions
         self.num_actions = spaces.num_actions
-        start = math.log(self.initial_alpha if self.alpha is None else self.alpha)
         with tf.device(given.device):
             self.actor = make(*sizes)
             self.critic_1, self.target_critic_1 = make_critic(*sizes), make_critic(*sizes)
             self.critic_2, self.target_critic_2 = make_critic(*sizes), make_critic(*sizes)
-            self.log_alpha = tf.Variable([start], trainable=self.alpha is None)
+            self._make_alpha()
         self._move_targets(1.0)
         self.param = [
             self.actor.trainable_variables,
             [*self.critic_1.trainable_variables, *self.critic_2.trainable_variables],
+            *self._learned_alpha(),
         ]
-        if self.alpha is None:
-            self.param.append([self.log_alpha])
         self.discount: tf.Tensor
 
     def action(self, s: tf.Tensor) -> tf.Tensor:
@@ -47,7 +46,7 @@ class SACDiscrete(SACDiscreteSettings, RL):
 
     def __call__(self, s: tf.Tensor, a: tf.Tensor, next_s: tf.Tensor, r: tf.Tensor, d: tf.Tensor) -> list[tf.Tensor]:
         """Losses [B] of actor (eq. 12), critics (by eq. 10) and, where it is learned, log alpha (eq. 11)."""
-        alpha = tf.stop_gradient(tf.exp(self.log_alpha))
+        alpha = self.entropy_weight()
         with evaluating():
             next_log_f = tf.nn.log_softmax(where_allowed(self.actor(next_s), self.next_action_mask))  # [B, A]
         next_q = tf.minimum(self.target_critic_1(next_s), self.target_critic_2(next_s))
@@ -64,9 +63,7 @@ class SACDiscrete(SACDiscreteSettings, RL):
         entropy = -tf.reduce_sum(f * log_f, axis=-1)
         self.report(q_mean=q, entropy=entropy, alpha=alpha)
         losses = [actor_loss, tf.square(error_1) + tf.square(error_2)]
-        if self.alpha is None:
-            losses.append(self.log_alpha * (tf.stop_gradient(entropy) - self._entropy_wanted()))
-        return losses
+        return [*losses, *self._alpha_losses(tf.stop_gradient(entropy) - self._entropy_wanted())]
 
     def _entropy_wanted(self) -> tf.Tensor | float:
         """Of the policy in each state [B], or in all of them."""

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from note_rl.agents.declaration import Given
+from note_rl.agents.sac.torch import EntropyWeight
 from note_rl.agents.sac_discrete import SACDiscreteSettings
 from note_rl.agents.shared.spaces import discrete_spaces
 from note_rl.agents.shared.torch.choices import where_allowed
@@ -15,7 +16,7 @@ from note_rl.policy import Policy, SoftmaxPolicy
 from note_rl.rl_pytorch import RL_pytorch
 
 
-class SACDiscrete(SACDiscreteSettings, RL_pytorch):
+class SACDiscrete(SACDiscreteSettings, EntropyWeight, RL_pytorch):
     reads_triplets = False
     traceable = True
 
@@ -31,11 +32,9 @@ class SACDiscrete(SACDiscreteSettings, RL_pytorch):
         self.target_critic_1 = make_critic(*sizes).to(given.device).requires_grad_(False)
         self.target_critic_2 = make_critic(*sizes).to(given.device).requires_grad_(False)
         self._move_targets(1.0)
-        start = math.log(self.initial_alpha if self.alpha is None else self.alpha)
-        self.log_alpha = torch.full((1,), start, device=given.device)
-        self.param = [list(self.actor.parameters()), [*self.critic_1.parameters(), *self.critic_2.parameters()]]
-        if self.alpha is None:
-            self.param.append([self.log_alpha.requires_grad_()])
+        self._make_alpha(given.device)
+        critics = [*self.critic_1.parameters(), *self.critic_2.parameters()]
+        self.param = [list(self.actor.parameters()), critics, *self._learned_alpha()]
         self.discount: Tensor
 
     def action(self, s: Tensor) -> Tensor:
@@ -45,7 +44,7 @@ class SACDiscrete(SACDiscreteSettings, RL_pytorch):
 
     def __call__(self, s: Tensor, a: Tensor, next_s: Tensor, r: Tensor, d: Tensor) -> list[Tensor]:
         """Losses [B] of actor (eq. 12), critics (by eq. 10) and, where it is learned, log alpha (eq. 11)."""
-        alpha = self.log_alpha.detach().exp()
+        alpha = self.entropy_weight()
         with torch.no_grad():
             with evaluating(self.actor):
                 next_log_f = where_allowed(self.actor(next_s), self.next_action_mask).log_softmax(-1)  # [B, A]
@@ -64,9 +63,7 @@ class SACDiscrete(SACDiscreteSettings, RL_pytorch):
         entropy = -(f * log_f).sum(-1)
         self.report(q_mean=q, entropy=entropy, alpha=alpha)
         losses = [actor_loss, error_1.square() + error_2.square()]
-        if self.alpha is None:
-            losses.append(self.log_alpha * (entropy.detach() - self._entropy_wanted()))
-        return losses
+        return [*losses, *self._alpha_losses(entropy.detach() - self._entropy_wanted())]
 
     def _entropy_wanted(self) -> Tensor | float:
         """Of the policy in each state [B], or in all of them."""

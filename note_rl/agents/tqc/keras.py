@@ -31,7 +31,7 @@ class TQC(TQCSettings, SAC):
 
     def __call__(self, s: tf.Tensor, a: tf.Tensor, next_s: tf.Tensor, r: tf.Tensor, d: tf.Tensor) -> list[tf.Tensor]:
         """Losses [B] of actor, critics and, where it is learned, log alpha, as those of `SAC` (algorithm 1)."""
-        alpha = tf.stop_gradient(tf.exp(self.log_alpha))
+        alpha = self.entropy_weight()
         with evaluating():
             next_a, next_log_prob = self._sample(next_s, self.next_noise)
         with dropping() if self.critic_dropout > 0.0 else nullcontext():  # DroQ
@@ -46,9 +46,7 @@ class TQC(TQCSettings, SAC):
         actor_loss = alpha * log_prob - self.value_to_climb([critic(s, new_a) for critic in self.critics()])
         self.report(q_mean=tf.reduce_mean(q[0], axis=1), entropy=-log_prob, alpha=alpha)
         losses = [actor_loss, critic_loss]
-        if self.alpha is None:
-            losses.append(-self.log_alpha * (tf.stop_gradient(log_prob) + self.entropy_wanted))
-        return losses
+        return [*losses, *self._alpha_losses(-tf.stop_gradient(log_prob) - self.entropy_wanted)]
 
     def truncated(self, quantiles: Sequence[tf.Tensor]) -> tf.Tensor:
         """The smallest quantiles [B, K] of those of N critics together, [B, M] each."""

@@ -32,7 +32,7 @@ class TQC(TQCSettings, SAC):
 
     def __call__(self, s: Tensor, a: Tensor, next_s: Tensor, r: Tensor, d: Tensor) -> list[Tensor]:
         """Losses [B] of actor, critics and, where it is learned, log alpha, as those of `SAC` (algorithm 1)."""
-        alpha = self.log_alpha.detach().exp()
+        alpha = self.entropy_weight()
         with torch.no_grad(), evaluating(self.actor):
             next_a, next_log_prob = self._sample(next_s, self.next_noise)
             with dropping(*self.target_critics()) if self.critic_dropout > 0.0 else nullcontext():  # DroQ
@@ -46,9 +46,7 @@ class TQC(TQCSettings, SAC):
         actor_loss = alpha * log_prob - self.value_to_climb([critic(s, new_a) for critic in self.critics()])
         self.report(q_mean=q[0].mean(1), entropy=-log_prob, alpha=alpha)
         losses = [actor_loss, critic_loss]
-        if self.alpha is None:
-            losses.append(-self.log_alpha * (log_prob.detach() + self.entropy_wanted))
-        return losses
+        return [*losses, *self._alpha_losses(-log_prob.detach() - self.entropy_wanted)]
 
     def truncated(self, quantiles: Sequence[Tensor]) -> Tensor:
         """The smallest quantiles [B, K] of those of N critics together, [B, M] each."""

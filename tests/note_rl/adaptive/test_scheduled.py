@@ -1,9 +1,12 @@
 """Schedules move the learning rate, and the user's optimizer stays as it was made."""
 
+import re
 from typing import Any
 
 import pytest
 
+from note_rl.errors import SettingsError
+from note_rl.policy import EpsGreedyQPolicy
 from note_rl.settings import Adaptive
 from note_rl.settings.schedules import Linear
 from tests.note_rl.adaptive.adapted_agents import BY_RATIO, QUICK, ppo, same, trained
@@ -53,3 +56,20 @@ def test_without_its_schedule_an_agent_learns_at_the_rate_of_its_optimizer(frame
     assert not same(begun, scheduled)
     agent.set(schedules={})
     assert same(trained(framework, agent, 128), scheduled)
+
+
+REFUSED = {
+    "v_max": "v_max cannot change while DQN is trained: it is read only when the agent is made",
+    "num_quantiles": "num_quantiles cannot change while DQN is trained: it is a whole number, at least 1",
+    "double": "double cannot change while DQN is trained: it is True or False",
+}
+
+
+@pytest.mark.parametrize("framework", frameworks())
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_schedule_without_effect_is_refused(framework: Framework, name: str) -> None:
+    for settings in ({"schedules": {name: Linear(1.0, 2.0)}}, {"adaptive": Adaptive(schedule={name: [[0, 2.0]]})}):
+        agent = framework.agents.DQN(hidden_size=(4,), env="CartPole-v1")
+        agent.set(policy=EpsGreedyQPolicy(0.1), **settings)
+        with pytest.raises(SettingsError, match=re.escape(REFUSED[name])):
+            agent.train(optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=8, p=0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from note_rl.errors import EnvironmentMismatchError
+from note_rl.errors import AgentContractError, EnvironmentMismatchError
 from note_rl.policy import GaussianPolicy, NoisyPolicy, SquashedGaussianPolicy
 from note_rl.policy.noise import GaussianWhiteNoiseProcess
 from note_rl.seeding import seed_everything
@@ -107,3 +107,14 @@ def test_actions_without_bounds_are_refused_but_by_ppo(framework):
     for name in ("DDPG", "TD3", "SAC", "CrossQ", "TQC"):
         with pytest.raises(EnvironmentMismatchError, match=f"{name} needs actions with finite bounds"):
             getattr(framework.agents, name)(env=Unbounded)
+
+
+@pytest.mark.parametrize("name", ["SAC", "TQC", "CrossQ", "TD3"])
+def test_a_policy_without_bounds_is_refused_for_actions_within_bounds(framework, name):
+    """Their losses are those of squashed actions; the pool would hold others."""
+    agent = make(framework, name)
+    agent.set(policy=GaussianPolicy(), batch=4, pool_size=64)
+    with pytest.raises(
+        AgentContractError, match=f"GaussianPolicy draws actions without bounds, and {name} learns from"
+    ):
+        agent.train(optimizer=[framework.optimizers.sgd(group, 0.1) for group in agent.param], total_steps=8, p=0)

@@ -159,3 +159,12 @@ def test_declarations_import_no_framework():
     assert done.stdout == "set()\n"
     assert importlib.import_module("note_rl.agents.dqn").DQNSettings is DQNSettings
     assert len(declaring) == 20
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["network", "critic_network"])
+def test_a_network_function_that_returns_one_object_again_and_again_is_refused(framework, name):
+    """The target would be the network itself, and both critics one."""
+    made = framework.module("shared/networks").MLP((4,), 2, hidden_sizes=(3,))
+    with pytest.raises(SettingsError, match=f"^{name} has to make another network in each call.*the same MLP twice"):
+        framework.agents.SACDiscrete(env="CartPole-v1", **{name: lambda shape, outputs: made})

@@ -6,12 +6,14 @@ from functools import partial
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from note_rl.errors import AgentContractError, EnvironmentMismatchError, SettingsError
 from note_rl.policy import GaussianPolicy, GSDEPolicy, SquashedGSDEPolicy
+from note_rl.seeding import seed_everything
 from note_rl.settings import GSDE
 from note_rl.types import Sample
-from tests.note_rl.agents.continuous import make, perceptron, ready, sample
+from tests.note_rl.agents.continuous import Target, make, perceptron, ready, sample
 from tests.note_rl.frameworks import frameworks
 
 pytestmark = pytest.mark.parametrize("framework", frameworks())
@@ -271,3 +273,34 @@ def test_trpo_takes_a_step_within_its_bound(framework):
     agent.train(optimizer=optimizer, total_steps=64, jit_compile=False, p=0)
     assert 0.0 < agent.kl <= 0.01
     assert np.abs(framework.array(agent.log_std) - before).max() > 0.0
+
+
+class Shaped(Target):
+    """`Target` with actions of another shape."""
+
+    def __init__(self, shape):
+        super().__init__()
+        flat = self.action_space
+        self.action_space = spaces.Box(flat.low.reshape(shape), flat.high.reshape(shape))
+
+    def step(self, action):
+        assert action.shape == self.action_space.shape
+        return super().step(action.ravel())
+
+
+@pytest.mark.slow_in_keras
+@pytest.mark.parametrize("kind", ["PPO", "A2C", "TRPO", "SAC", "TQC"])
+def test_the_shape_of_an_action_makes_no_difference(framework, kind):
+    def trained(shape):
+        seed_everything(0)
+        agent = getattr(framework.agents, kind)(hidden_size=(4,), env=partial(Shaped, shape), gsde=GSDE())
+        if kind in ("SAC", "TQC"):
+            agent.set(policy=SquashedGSDEPolicy(hold=3, num_random_steps=8), batch=4, pool_size=64, seed=1)
+        else:
+            agent.set(policy=GSDEPolicy(hold=3), PPO=True, rollout_steps=8, batch=8, seed=1)
+        groups = [framework.optimizers.sgd(group, 1e-2) for group in agent.param]
+        agent.train(optimizer=groups if len(groups) > 1 else groups[0], total_steps=16, p=0, jit_compile=False)
+        return framework.parameters(agent)
+
+    for values, expected in zip(trained((1, 2)), trained((2,)), strict=True):
+        np.testing.assert_array_equal(values, expected)

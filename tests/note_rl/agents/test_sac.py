@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from note_rl.errors import SettingsError
-from note_rl.policy import SquashedGSDEPolicy
+from note_rl.policy import SquashedGaussianPolicy, SquashedGSDEPolicy
 from note_rl.settings import GSDE
+from note_rl.settings.schedules import Linear
 from tests.note_rl.agents.continuous import CENTRE, SCALE, Target, columns, losses, make, perceptron, q, ready, sample
 from tests.note_rl.frameworks import frameworks
 
@@ -51,7 +52,58 @@ def test_alpha_moves_towards_the_entropy_wanted(framework):
 def test_a_learned_alpha_starts_at_initial_alpha(framework):
     assert framework.array(make(framework, "SAC", initial_alpha=0.1).log_alpha)[0] == pytest.approx(np.log(0.1))
     fixed = make(framework, "SAC", alpha=0.3, initial_alpha=0.1)
-    assert framework.array(fixed.log_alpha)[0] == pytest.approx(np.log(0.3))
+    assert fixed.entropy_weight() == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("name", ["SAC", "TQC", "CrossQ"])
+def test_losses_follow_alpha_where_it_is_moved(framework, name):
+    """Also where it is learned: a number that is given then holds in place of the learned one."""
+    made_so, still = make(framework, name, alpha=0.5), make(framework, name, alpha=0.2)
+    batch = sample(made_so, sync=True)
+    expected, other = (losses(framework, agent, batch).loss[0] for agent in (made_so, still))
+    assert abs(expected - other).min() > 1e-3
+    moved, learned = make(framework, name, alpha=0.2), make(framework, name)
+    moved.alpha = learned.alpha = 0.5
+    np.testing.assert_allclose(losses(framework, moved, batch).loss[0], expected)
+    np.testing.assert_allclose(losses(framework, learned, batch).loss[0][:2], expected)
+
+
+@pytest.mark.slow_in_keras
+@pytest.mark.parametrize("options", [{"alpha": 0.2}, {}])
+def test_a_schedule_moves_alpha(framework, options):
+    """In steps that are recorded or traced, too."""
+
+    def trained(schedules, **given):
+        agent = make(framework, "SAC", **given)
+        agent.set(policy=SquashedGaussianPolicy(), batch=8, pool_size=99, seed=3, schedules=schedules)
+        groups = [framework.optimizers.sgd(group, 1e-2) for group in agent.param]
+        agent.train(optimizer=groups, total_steps=60, p=0, jit_compile=False)
+        return framework.parameters(agent)
+
+    made_so = trained({}, alpha=0.5)
+    still, moved = trained({}, **options), trained({"alpha": Linear(0.5, 0.5)}, **options)
+    for values, expected, before in zip(moved, made_so, still, strict=False):  # a learned alpha comes last
+        np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-7)
+        assert not np.array_equal(values, before)
+
+
+def test_a_learned_alpha_follows_the_entropy_that_is_wanted_now(framework):
+    agent = make(framework, "SAC")
+    agent.target_entropy = 50.0
+    batch = sample(agent)
+    _, log_prob = squashed(agent, batch.obs[0], batch.extras["noise"][0])
+    ready(agent, framework.optimizers.sgd(agent.param, 0.01)).update(batch, {})
+    assert framework.array(agent.log_alpha)[0] == pytest.approx(0.01 * (log_prob.mean() + 50.0), rel=1e-4)
+
+
+def test_a_fixed_alpha_is_that_of_the_agent_not_of_its_file(framework, tmp_path):
+    former, agent = make(framework, "SAC", alpha=0.2), make(framework, "SAC", alpha=0.5)
+    former.save_param(tmp_path / "former")
+    agent.restore_param(tmp_path / "former")
+    batch = sample(agent)
+    assert abs(losses(framework, agent, batch).loss[0] - losses(framework, former, batch).loss[0]).min() > 1e-3
+    agent.alpha = 0.2
+    np.testing.assert_allclose(losses(framework, agent, batch).loss[0], losses(framework, former, batch).loss[0])
 
 
 def by_state(agent, s, noise, clip_mean):

@@ -73,6 +73,9 @@ def test_losses_by_hand(framework):
     np.testing.assert_allclose(update.td_error[0], [8.8051811, 8.8051811], rtol=1e-5)
     fixed = taken(framework, by_hand(framework, alpha=0.5), step())
     np.testing.assert_allclose(fixed.loss[0], [-1.4502012, 155.5624284], rtol=1e-5)
+    moved = by_hand(framework, alpha=0.2)
+    moved.alpha = 0.5
+    np.testing.assert_allclose(taken(framework, moved, step()).loss[0], fixed.loss[0], rtol=1e-6)
     # where the episode has ended: target = 1
     ended = taken(framework, by_hand(framework, alpha=0.5), step(discount=0.0))
     np.testing.assert_allclose(ended.loss[0], [-1.4502012, 2.0**2 + 1.0**2], rtol=1e-5)

@@ -1,5 +1,7 @@
 """`agent.predict`, as people who come from Stable-Baselines3 know it."""
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from note_rl.agents.pytorch import DQN, PPO
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy
 from tests.note_rl.dictionaries import Signs
+from tests.note_rl.frameworks import Framework, frameworks
 from tests.note_rl.small_environments import Counting
 
 
@@ -125,3 +128,19 @@ def test_observations_that_are_no_arrays_are_taken_one_by_one(space) -> None:
         seen = space.sample()
         wanted = agent.learner.act(np.float32(gymnasium.spaces.flatten(space, seen))[None]).argmax()
         assert agent.predict(seen)[0] == wanted
+
+
+@pytest.mark.parametrize("framework", frameworks())
+@pytest.mark.parametrize(("kind", "options"), [("DQN", {"values": "quantiles", "num_quantiles": 3}), ("CrossQ", {})])
+def test_answers_are_those_of_weights_that_were_changed_since(framework: Framework, kind: str, options: Any) -> None:
+    """By hand, or by another agent with the same network: a predictor keeps nothing of former weights."""
+    env = "CartPole-v1" if kind == "DQN" else "Pendulum-v1"
+    agent = getattr(framework.agents, kind)(env=env, hidden_size=(4,), **options)
+    obs = np.random.default_rng(0).normal(size=(50, 4 if kind == "DQN" else 3)).astype(np.float32)
+    former, _ = agent.predict(obs)
+    for parameter in agent.param if kind == "DQN" else agent.param[0]:
+        framework.set(parameter, -3.0 * framework.array(parameter))
+    changed, _ = agent.predict(obs)
+    assert not np.array_equal(changed, former)
+    agent._predictor = None
+    np.testing.assert_array_equal(changed, agent.predict(obs)[0])

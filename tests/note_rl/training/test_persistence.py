@@ -1,5 +1,6 @@
 """restore_param() takes along the scales that the parameters were learned in."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from torch.optim import Adagrad
 
 from note_rl.agents.pytorch import PPO
+from note_rl.agents.pytorch.recurrent import recurrent_network
 from note_rl.errors import CheckpointError
 from note_rl.optimizers.pytorch import adam
 from note_rl.policy import SoftmaxPolicy
@@ -109,3 +111,36 @@ def test_training_may_go_on_with_another_optimizer(tmp_path: Path) -> None:
     agent.train(optimizer, total_steps=96, p=0)
     assert agent.num_env_steps == 96
     assert all((state["sum"] > 0.0).any() for state in optimizer.state.values())
+
+
+OUTPUTS = {
+    "values": ({"num_atoms": 5, "values": "categorical"}, {"num_quantiles": 5, "values": "quantiles"}),
+    "v_max": ({"values": "categorical"}, {"values": "categorical", "v_max": 200.0}),
+}
+
+
+@pytest.mark.parametrize("framework", frameworks())
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_parameters_that_mean_something_else_are_refused(framework: Any, name: str, tmp_path: Path) -> None:
+    """Their shapes are the same: outputs would be read as other values."""
+    former, agent = (framework.agents.DQN(hidden_size=(4,), **options) for options in OUTPUTS[name])
+    former.save_param(tmp_path / "former")
+    before = agent.learner.get_state()
+    with pytest.raises(CheckpointError, match=rf"of another agent: {name} is \S+ there and \S+ here"):
+        agent.restore_param(tmp_path / "former")
+    for key, values in agent.learner.get_state().items():
+        np.testing.assert_array_equal(values, before[key])
+    arrays, head = read_checkpoint(tmp_path / "former")
+    assert head.pop("meaning")["values"] == "categorical"
+    write_checkpoint(tmp_path / "older", arrays, head)  # which says nothing of it
+    agent.restore_param(tmp_path / "older")
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_memory_of_policy_and_value_is_no_memory_for_each(shared: bool, tmp_path: Path) -> None:
+    former, agent = (
+        PPO(network=partial(recurrent_network, units=3, hidden_sizes=(4,), shared=one)) for one in (shared, not shared)
+    )
+    former.save(tmp_path / "former")
+    with pytest.raises(CheckpointError, match="of another agent: state 'value' is"):
+        agent.restore(tmp_path / "former")

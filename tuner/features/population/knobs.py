@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tuner.config.paths import get_path
+from tuner.config.setting_declarations import declared_in
 from tuner.errors import UserError
 from tuner.features.population.evolution import Evolution
 from tuner.results.number_format import join_words
@@ -54,7 +55,14 @@ def _name_of(parameter: Parameter, config: JsonDict, of_function: bool) -> str |
         return _NAMES[path]
     section, _, name = path.partition(".")
     is_fraction = isinstance(get_path(config, path), float) and not parameter.coordinate.domain.integer
-    return name if section == "agent" and "." not in name and is_fraction and not parameter.of else None
+    if section != "agent" or "." in name or not is_fraction or parameter.of:
+        return None
+    if of_function:
+        return name
+    if name in _NAMES.values():
+        return None  # in a schedule this is the name of another setting
+    declared = declared_in(str(config["agent"].get("_target_"))).get(name)
+    return None if declared is not None and declared.obstacle else name
 
 
 def check_evolution(evolution: Evolution, space: Space, config: JsonDict) -> None:

@@ -180,6 +180,14 @@ def test_a_schedule_holds_what_changed_and_from_where() -> None:
     assert set(knobs(space, {**config, "network": memory})) == {"learning_rate", "gamma"}
 
 
+def test_what_cannot_change_while_an_agent_trains_is_no_knob() -> None:
+    """`alpha` in a schedule is the exponent of priorities, and some numbers are read only when the agent is made."""
+    agent = {"_target_": "note_rl.agents.pytorch.SAC", "alpha": 0.2, "critic_dropout": 0.1, "tau": 0.01}
+    tree = {"agent": {name: {"low": 0.01, "high": 0.5} for name in ("alpha", "critic_dropout", "tau")}}
+    config = {**CONFIG_8, "agent": agent}
+    assert set(knobs(Space.from_config(tree, config), config)) == {"tau"}
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("whole")
