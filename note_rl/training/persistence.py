@@ -155,8 +155,9 @@ class Persistent:
 
     def _meaning(self) -> dict[str, Any]:
         """What parameters mean, and what of them is remembered from step to step."""
-        states = {f"state {name!r}": list(np.shape(values)[1:]) for name, values in self.initial_state(1).items()}
-        return {**self.meaning(), **states}
+        agent: Any = self
+        states = {f"state {name!r}": list(np.shape(values)[1:]) for name, values in agent.initial_state(1).items()}
+        return {**agent.meaning(), **states}
 
     def _take_parameters(self, arrays: Mapping[str, Array], head: Mapping[str, Any]) -> None:
         parameters = {name: values for name, values in arrays.items() if name.startswith(_PARAMETERS)}

@@ -146,6 +146,15 @@ TRAIN = {
         "did you mean learning_rate?",
     ),
     "an entry without target": (["+schedule.clip=0.1"], "schedule.clip has no _target_"),
+    "a schedule of what is read once": (
+        ["agent=dqn", "+schedule.v_max={_target_: note_rl.schedules.Linear, start: 1, end: 0}"],
+        "schedule.v_max: agent.v_max cannot change while the agent is trained, as it is read only when the agent is "
+        "made: leave the schedule out",
+    ),
+    "a schedule of a whole number": (
+        ["agent=tqc", "env=pendulum", "+schedule.num_quantiles={_target_: note_rl.schedules.Linear, start: 9, end: 5}"],
+        "schedule.num_quantiles: agent.num_quantiles cannot change while the agent is trained, as it is a whole number",
+    ),
     "a target that does not exist": (
         ["policy._target_=note_rl.policy.EpsGredyQPolicy"],
         "note_rl.policy has no 'EpsGredyQPolicy'; did you mean EpsGreedyQPolicy",
