@@ -151,8 +151,8 @@ class VectorEnvironment:
         """Brings every environment back to where it was by replaying its episode.
 
         Returns:
-            Whether the replay ended in the stored observation; False for environments that are not deterministic
-            given their seed, which then go on from wherever the replay led.
+            Whether the replay ended in the stored observations; False for environments that are not deterministic
+            given their seed, all of which then begin a new episode.
 
         Raises:
             CheckpointError: The state is of another number of environments.
@@ -175,7 +175,12 @@ class VectorEnvironment:
                     break
         for wrapper in self._as_they_are:
             wrapper.take()  # what was earned in the replay has been counted
-        return bool(np.array_equal(self.obs, state["obs"]))
+        exact = bool(np.array_equal(self.obs, state["obs"]))
+        if not exact:
+            for index in range(len(self.envs)):
+                self._episode[index] += 1
+                self.obs[index] = self._restart(index)
+        return exact
 
     def close(self) -> None:
         """Closes every environment."""

@@ -39,13 +39,18 @@ class Feed:
         self.state = state
         self._agent = agent
         self._act = act
-        self._rounds: list[Steps] = []
+        self._rounds: list[Steps] = []  # of this iteration, until they are stored
+        self._stored: Steps | None = None  # of this iteration
+        self._is_cut = False  # whether steps were taken that are in none of these
 
     def begin(self) -> None:
-        """Called before a training run."""
-        self._rounds = []
-        if not self.state.collector.begin(self._act):
+        """Called before a training run. What an exception has left of the last one is stored."""
+        if self._rounds:
+            self.store()
+        self._stored = None
+        if not self.state.collector.begin(self._act) or self._is_cut:
             self.state.experience.interrupt()
+        self._is_cut = False
 
     def end(self, goes_on: bool) -> None:
         """Called after a training run; see `Collecting.end`."""
@@ -59,18 +64,22 @@ class Feed:
         """
         collector, experience = self.state.collector, self.state.experience
         length = experience.phase_length(collector.num_envs, remaining, self._rounds)
+        self._is_cut = True
         steps, episodes = collector.collect(self._act, length)
         self._rounds.append(steps)
+        self._is_cut = False
         ends = zip(shares_of_ends(steps, len(episodes)), episodes, strict=True)
         return Round(steps.num_env_steps, list(ends))
 
     def store(self) -> None:
         """Adds the rounds of this iteration to what is drawn from."""
-        steps, normaliser = joined(self._rounds), self.state.reward_normaliser
+        rounds, self._rounds = self._rounds, []
+        was_cut, self._is_cut = self._is_cut, True
+        steps, normaliser = joined(rounds), self.state.reward_normaliser
         if normaliser is not None:
             normaliser.update(steps, float(getattr(self._agent, "gamma", 1.0)))
-        self.state.experience.store(steps, len(self._rounds))
-        self._rounds = [steps]
+        self.state.experience.store(steps, len(rounds))
+        self._stored, self._is_cut = steps, was_cut
 
     def update_blocks(self, clock: Clock) -> Iterator[Sample]:
         """The minibatches of this iteration; see `Experience.update_blocks`."""
@@ -83,7 +92,6 @@ class Feed:
 
     def end_iteration(self) -> None:
         """Observations are normalised by these as well, but only now: the same way for the whole iteration."""
-        steps = joined(self._rounds)
-        self._rounds = []
-        if self.state.settings.normalise_obs:
+        steps, self._stored = self._stored, None
+        if self.state.settings.normalise_obs and steps is not None:
             self._agent.obs_normaliser.update(steps.obs)

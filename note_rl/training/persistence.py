@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from note_rl.environments.normalise import ObservationNormaliser, RewardNormaliser
-from note_rl.errors import CheckpointError
+from note_rl.errors import CheckpointError, SettingsError
 from note_rl.learners.base import WAITING_STEPS, Learner, check_state
 from note_rl.settings import Settings
 from note_rl.support.value_kinds import checked_arguments
@@ -115,7 +115,9 @@ class Persistent:
         Raises:
             CheckpointError: The file is damaged, foreign, from a newer version, of another agent, or was written under
                 settings that cannot be gone on with. The agent is as it was.
+            SettingsError: It is called by a callback of train().
         """
+        self._refuse_inside_of_train("restore()", "restore_param() takes over weights alone; for all else stop first")
         arrays, head = read_checkpoint(path)
         if "trainer" in head:
             check_whole(under("trainer", arrays), head["trainer"], Path(path))
@@ -135,6 +137,11 @@ class Persistent:
         if reseed is not None and "trainer" in head:
             head = {**head, "trainer": reseeded(head["trainer"], reseed)}
         self._restored = Snapshot(arrays, head) if "trainer" in head else None
+
+    def _refuse_inside_of_train(self, call: str, instead: str) -> None:
+        """Refuses what would take counts and pool away from a train() that runs (SettingsError)."""
+        if self._trainer is not None and self._trainer.is_running:
+            raise SettingsError(f"{call} was called while train() runs: {instead} (agent.stop_training = True)")
 
     @checked_arguments()
     def restore_param(self, path: str | os.PathLike[str]) -> None:

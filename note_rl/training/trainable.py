@@ -102,6 +102,7 @@ class Trainable(Declared, Persistent):
     def _train(
         self, optimizer: Any, budget: Budget, arguments: dict[str, Any], callbacks: Sequence[Any] = ()
     ) -> TrainResult:
+        self._refuse_inside_of_train("train()", "it goes on by itself; to begin another training, stop it first")
         check_parts(self)
         options = train_options(arguments)
         if budget.episodes is not None and self.settings.experience.offline:

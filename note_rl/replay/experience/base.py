@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from note_rl.environments.normalise import ObservationNormaliser
 from note_rl.errors import AgentContractError
 from note_rl.replay.hindsight import GoalFunctions
 from note_rl.replay.whole_sequences import ValueFromState
@@ -56,7 +57,7 @@ class AgentView:
         goals: What hindsight needs to know of the task.
         standardise_advantage: Whether advantages get mean 0 and deviation 1 over a rollout; minibatch: over each
             minibatch.
-        normalise_obs: Observations [..., *obs] as the agent is to see them; None: as stored.
+        normaliser: Of observations [..., *obs], as the agent sees them when it acts; None: they stay as stored.
         normalise_reward: Rewards of any shape as they are to be learned from; None: as stored.
         normal_nbytes: Bytes of the normal numbers that go with each sample (`Declared.normal_inputs`).
     """
@@ -69,9 +70,18 @@ class AgentView:
     reward: RewardFunction | None = None
     goals: GoalFunctions | None = None
     standardise_advantage: bool | str = True
-    normalise_obs: Callable[[Array], Array] | None = None
+    normaliser: ObservationNormaliser | None = None
     normalise_reward: Callable[[FloatArray], FloatArray] | None = None
     normal_nbytes: int = 0
+
+    @property
+    def normalises_obs(self) -> bool:
+        """Whether observations are seen otherwise than they are stored."""
+        return self.normaliser is not None and self.normaliser.moments is not None
+
+    def seen(self, obs: Array) -> Array:
+        """Observations [..., *obs] as the agent sees them."""
+        return obs if self.normaliser is None else self.normaliser(obs)
 
     def discount(self) -> float:
         """Gamma; 1 for an agent that has none."""
@@ -143,8 +153,7 @@ class BatchTransform:
         self._view = view
         self._reward = view.reward if learned_reward else None
         self._expert: Demonstrations | None = None if expert is None else as_demonstrations(expert)
-        changes = (self._reward, view.normalise_obs, view.normalise_reward)
-        self._leaves_as_stored = all(change is None for change in changes)
+        self._leaves_rewards = self._reward is None and view.normalise_reward is None
 
     def learned(self, obs: Array, action: Array, next_obs: Array, otherwise: FloatArray) -> FloatArray:
         """The reward to learn from, [...]: the agent's, if it learns one, of observations as the agent sees them."""
@@ -157,7 +166,7 @@ class BatchTransform:
 
     def seen(self, obs: Array) -> Array:
         """Observations as the agent is to see them."""
-        return obs if self._view.normalise_obs is None else self._view.normalise_obs(obs)
+        return self._view.seen(obs)
 
     def with_expert(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """The minibatches with `expert_obs` and `expert_action` [K, B, ...]."""
@@ -169,7 +178,7 @@ class BatchTransform:
 
     def transformed(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """Everything, for minibatches that come from a pool."""
-        if self._leaves_as_stored:
+        if self._leaves_rewards and not self._view.normalises_obs:
             return self.with_expert(sample, rng)
         obs, next_obs = self.seen(sample.obs), self.seen(sample.next_obs)
         reward = self.learned(obs, sample.action, next_obs, sample.reward)

@@ -39,10 +39,12 @@ def agent_view(
     Args:
         agent: Whose gamma and gae_lambda are read anew each time, as schedules may move them.
         learner: Evaluates its value() and reward().
-        settings: Whether observations are normalised.
+        settings: Whether the moments of observations move.
         goals: Where the goal stands in an observation, where tasks have one.
         reward: Normalises rewards; None: they stay as they are.
     """
+    if agent.obs_normaliser.moments is not None and not settings.normalise_obs:
+        _log.info("observations stay normalised as they were when these weights were trained; their moments stay, too")
     in_sequences, has_value = learns_from_sequences(agent), hasattr(agent, "value")
     told = getattr(agent, "normalise_advantage", agent.default_normalise_advantage)
     return AgentView(
@@ -54,7 +56,7 @@ def agent_view(
         reward=learner.reward if hasattr(agent, "reward") else None,
         goals=goal_functions(agent, goals),
         standardise_advantage=told if told == "minibatch" else bool(told),
-        normalise_obs=agent.obs_normaliser if settings.normalise_obs else None,
+        normaliser=agent.obs_normaliser,
         normalise_reward=reward,
         normal_nbytes=4 * sum(math.prod(shape) for shape in agent.normal_inputs.values()),
     )

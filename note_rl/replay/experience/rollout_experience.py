@@ -70,8 +70,8 @@ class RolloutExperience:
         view = self._view
         if self.settings.frame_stack > 1:
             self._add_frames(steps)
-        elif view.normalise_obs is not None:
-            steps = replace(steps, obs=view.normalise_obs(steps.obs), next_obs=view.normalise_obs(steps.next_obs))
+        elif view.normalises_obs:
+            steps = replace(steps, obs=view.seen(steps.obs), next_obs=view.seen(steps.next_obs))
         if not self.settings.learned_reward and view.normalise_reward is not None:
             steps = replace(steps, reward=view.normalise_reward(steps.reward))
         per_transition = 2 * steps.obs[0, 0].nbytes * self.settings.frame_stack

@@ -71,7 +71,9 @@ def test_an_environment_that_is_not_deterministic_is_noticed():
     envs = VectorEnvironment([Noisy(100)], seed=0)
     envs.step(np.array([0]))
     state = {name: values.copy() for name, values in envs.get_state().items()}
-    assert not VectorEnvironment([Noisy(100)], seed=0).set_state(state)
+    other = Noisy(100)
+    assert not VectorEnvironment([other], seed=0).set_state(state)
+    assert other.step_number == 0, "it begins a new episode, as those who count returns and steps take for granted"
 
 
 def test_actions_that_do_not_start_at_zero():

@@ -1,6 +1,7 @@
 """Images, whole numbers and stacks of frames as observations, in both frameworks."""
 
 from dataclasses import replace
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -172,11 +173,10 @@ def test_channels_may_come_first(framework, layered):
     layers = [{"conv": {"filters": 3, "size": 8, "stride": 4}}, {"norm": "layer"}, "flatten", {"dense": 5}]
     made = importlib.import_module(f"{package}.layered").layered_network if layered else network(framework)
     options = {"layers": layers} if layered else {}
-    last, first = (made(shape, 2, **options) for shape in ((40, 44, 3), (3, 40, 44)))
     agents = []
-    for net, shape in ((last, (40, 44, 3)), (first, (3, 40, 44))):
-        space = spaces.Box(0, 255, shape, np.uint8)
-        agents.append(framework.agents.DQN(env=lambda space=space: Shown(space), network=lambda *_, net=net: net))
+    for shape in ((40, 44, 3), (3, 40, 44)):
+        env = partial(Shown, spaces.Box(0, 255, shape, np.uint8))
+        agents.append(framework.agents.DQN(env=env, network=lambda *_, shape=shape: made(shape, 2, **options)))
     one, other = (agent.learner for agent in agents)
     other.set_state(one.get_state())
     pictures = np.random.default_rng(0).integers(0, 256, (4, 40, 44, 3)).astype(np.uint8)

@@ -1,5 +1,6 @@
 """restore_param() takes along the scales that the parameters were learned in."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ from torch.optim import Adagrad
 
 from note_rl.agents.pytorch import PPO
 from note_rl.agents.pytorch.recurrent import recurrent_network
-from note_rl.errors import CheckpointError
+from note_rl.errors import CheckpointError, SettingsError
 from note_rl.optimizers.pytorch import adam
 from note_rl.policy import SoftmaxPolicy
 from note_rl.seeding import seed_everything
+from note_rl.training.callbacks import LambdaCallback
 from note_rl.training.checkpoint import read_checkpoint, write_checkpoint
 from tests.note_rl.frameworks import frameworks
+from tests.note_rl.small_environments import Counting
 from tests.note_rl.training.short_runs import dqn, quietly
 
 
@@ -144,3 +147,49 @@ def test_a_memory_of_policy_and_value_is_no_memory_for_each(shared: bool, tmp_pa
     former.save(tmp_path / "former")
     with pytest.raises(CheckpointError, match="of another agent: state 'value' is"):
         agent.restore(tmp_path / "former")
+
+
+class Far(Counting):
+    """Shows numbers far from 0."""
+
+    def _observation(self) -> Any:
+        return 1000.0 + super()._observation()
+
+
+@pytest.mark.parametrize("framework", frameworks())
+@pytest.mark.parametrize("by", ["set", "restore", "restore_param"])
+def test_weights_that_know_normalised_observations_learn_from_such(framework: Any, by: str, tmp_path: Path) -> None:
+    """Whoever goes on with them does not ask for it: what acts is as before, and losses see the same."""
+
+    def made(**settings: Any) -> tuple[Any, Any]:
+        return dqn(framework, env=partial(Far, 10), **settings)
+
+    former, optimizer = made(normalise_obs=True)
+    former.train(optimizer=optimizer, total_steps=80, **quietly(framework))
+    former.save(tmp_path / "former")
+    agent, optimizer = (former, None) if by == "set" else made()
+    if by == "set":
+        agent.settings = replace(agent.settings, normalise_obs=False)
+    else:
+        getattr(agent, by)(tmp_path / "former")
+    moments = agent.obs_normaliser.get_state()
+    seen = []
+    update = agent.learner.update
+    agent.learner.update = lambda sample, told: (seen.append(sample.obs), update(sample, told))[1]
+    agent.train(optimizer=optimizer, total_steps=160, **quietly(framework))
+    assert np.abs(np.concatenate([obs.ravel() for obs in seen])).max() <= 10.0
+    for name, values in agent.obs_normaliser.get_state().items():
+        np.testing.assert_array_equal(values, moments[name])
+
+
+@pytest.mark.parametrize("call", ["restore", "train"])
+def test_a_callback_cannot_take_the_run_away_from_train(call: str, tmp_path: Path) -> None:
+    agent = trained(32)
+    agent.save(tmp_path / "file")
+    asked = {"restore": lambda: agent.restore(tmp_path / "file"), "train": lambda: agent.train(total_steps=96, p=0)}
+    callback = LambdaCallback(on_phase_end=lambda *_: asked[call]())
+    with pytest.raises(SettingsError, match=rf"^{call}\(\) was called while train\(\) runs"):
+        agent.train(total_steps=64, p=0, callbacks=[callback])
+    asked[call]()
+    agent.train(total_steps=96, p=0)
+    assert agent.num_env_steps == 96

@@ -202,3 +202,42 @@ def test_training_without_set_is_refused(framework):
     agent = framework.agents.DQN(env=Counting)
     with pytest.raises(SettingsError, match=r"call DQN\.set"):
         agent.train(total_steps=1)
+
+
+class Failing(Counting):
+    """Fails once, in its 60th step."""
+
+    num_steps = 0
+
+    def step(self, action):
+        self.num_steps += 1
+        if self.num_steps == 60:
+            raise OSError("the sensor is off")
+        return super().step(action)
+
+
+@pytest.mark.slow_in_keras  # nothing of it is a framework's
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, OSError])
+def test_what_an_exception_cuts_off_leaves_no_gap_in_the_pool(framework, error, n):
+    """Out of a callback, or of the environment: training goes on afterwards."""
+    env = Failing(11) if error is OSError else Counting(11)
+    agent, optimizer = dqn(framework, env=env, replay={"learning_starts": 1, "train_freq": 16, "num_steps": n})
+
+    def fail(*_):
+        if error is not OSError and len(agent.reward_list) == 4:
+            raise error
+
+    with pytest.raises(error):
+        callbacks = [LambdaCallback(on_episode_end=fail)]
+        agent.train(optimizer=optimizer, total_steps=160, callbacks=callbacks, **quietly(framework))
+    seen = []
+    update = agent.learner.update
+    agent.learner.update = lambda sample, told: (seen.append(sample), update(sample, told))[1]
+    agent.train(total_steps=240, **quietly(framework))
+    obs, next_obs = (
+        np.concatenate([getattr(one, name)[..., 0].ravel() for one in seen]) for name in ("obs", "next_obs")
+    )
+    assert set(next_obs - obs) == set(range(1, n + 1))
+    if error is not OSError and n == 1:
+        assert len(agent._trainer.experience.buffer) == agent.num_env_steps

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from note_rl.environments.normalise import ObservationNormaliser
 from note_rl.errors import AgentContractError
 from note_rl.replay.experience import AgentView, Clock
 from tests.note_rl.replay.experience.experiences import pool, replay, rollout
@@ -16,7 +17,9 @@ def test_a_learned_reward_needs_an_agent_that_has_one(make):
 
 
 def test_what_is_stored_stays_as_it_came_when_normalised():
-    view = AgentView(normalise_obs=lambda obs: obs * 2.0, normalise_reward=lambda reward: reward / 2.0)
+    normaliser = ObservationNormaliser(limit=1e6)
+    normaliser.set_state({"count": np.array(2), "mean": np.zeros(1), "squares": np.full(1, 0.5)})  # a deviation of 1/2
+    view = AgentView(normaliser=normaliser, normalise_reward=lambda reward: reward / 2.0)
     experience = replay(view, batch_size=4, gradient_steps=1)
     experience.store(steps(0, 4))
     (sample,) = experience.update_blocks(Clock(num_env_steps=4))
