@@ -55,8 +55,8 @@ class GoalObservation(gymnasium.ObservationWrapper[FloatArray, Any, Any]):
         self.layout = GoalLayout(
             obs_size=_flat(observation.low).size,
             goal_size=_flat(goal.low).size,
-            compute_reward=getattr(env.unwrapped, "compute_reward", None),
-            compute_terminated=getattr(env.unwrapped, "compute_terminated", None),
+            compute_reward=_outermost(env, "compute_reward"),
+            compute_terminated=_outermost(env, "compute_terminated"),
         )
         self.achieved_goal: FloatArray = np.zeros(self.layout.goal_size, np.float32)
 
@@ -70,6 +70,11 @@ class GoalObservation(gymnasium.ObservationWrapper[FloatArray, Any, Any]):
         }
         self.achieved_goal = np.array(seen["achieved_goal"])
         return np.concatenate([seen["observation"], seen["desired_goal"]])
+
+
+def _outermost(env: gymnasium.Env[Any, Any], name: str) -> Any:
+    """A method of the environment, or of the outermost wrapper that has it; None: there is none."""
+    return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
 
 
 def goal_spaces(space: spaces.Space[Any]) -> tuple[spaces.Box, spaces.Box] | None:

@@ -44,7 +44,10 @@ class _Several(Policy):
 
 
 class PolicyPerEnvironment(_Several):
-    """The i-th policy acts in the i-th environment, so that some explore more than others."""
+    """The i-th policy acts in the i-th environment, so that some explore more than others.
+
+    Each counts the steps of its own environment only: random steps at the beginning, and those that noise falls over.
+    """
 
     def bind(self, action_space: Any, num_envs: int) -> None:
         """Refuses another number of environments."""

@@ -161,6 +161,7 @@ class HindsightReader:
         self._hindsight = hindsight
         self._goals = goals
         self._episodes = episodes
+        self._has_compared = False
 
     def __call__(self, ring: Ring, slots: IntArray, gamma: float, rng: np.random.Generator) -> Transitions:
         """See `readers.Reader`."""
@@ -169,14 +170,47 @@ class HindsightReader:
         source = self._goal_slots(ring, slots, rng)[changed]
         if not len(source):
             return transitions
-        goal = self._achieved(ring, source)
-        reward, done = self._goals.reward_done(self._achieved(ring, slots[changed]), goal)
+        goal, achieved = self._achieved(ring, source), self._achieved(ring, slots[changed])
         obs, next_obs = transitions.obs, transitions.next_obs
+        self._compare_once(obs[changed], achieved, transitions.reward[changed])
+        reward, done = self._goals.reward_done(achieved, goal)
+        done |= self._ended_otherwise(obs[changed], achieved, transitions.terminated[changed])
         obs[changed] = self._goals.with_goal(obs[changed], goal)
         next_obs[changed] = self._goals.with_goal(next_obs[changed], goal)
         transitions.reward[changed] = reward
         transitions.terminated[changed] = done
         return replace(transitions, discount=np.float32(gamma) * (1.0 - transitions.terminated))
+
+    def _desired(self, obs: Array, achieved: Array) -> Array | None:
+        """The goals [N, G] in observations as they were shown; None: only the agent knows where they stand."""
+        return obs[..., -achieved.shape[-1] :] if self._goals.with_goal is goal_at_the_end else None
+
+    def _ended_otherwise(self, obs: Array, achieved: Array, terminated: Array) -> BoolArray:
+        """Which transitions [N] have ended the task, but not by their goal: as by a fall, which no goal undoes."""
+        ended = terminated.astype(np.bool_)
+        desired = self._desired(obs[ended], achieved[ended])
+        if desired is None or not len(desired):
+            return np.zeros_like(ended)
+        ended[ended] = ~self._goals.reward_done(achieved[ended], desired)[1]
+        return ended
+
+    def _compare_once(self, obs: Array, achieved: Array, reward: Array) -> None:
+        """Says so where the environment gives other rewards than those that hindsight works out."""
+        if self._has_compared:
+            return
+        self._has_compared = True
+        desired = self._desired(obs, achieved)
+        if desired is None:
+            return
+        expected, _ = self._goals.reward_done(achieved, desired)
+        if not np.allclose(reward, expected, rtol=1e-3, atol=1e-5):
+            at = int(np.argmax(np.abs(reward - expected)))
+            _log.warning(
+                "the environment gave a reward of %g where its compute_reward, or reward_done_func, gives %g: "
+                "hindsight mixes both; define compute_reward(achieved, desired, info) in the wrapper that changes "
+                "rewards",
+                *(reward[at], expected[at]),
+            )
 
     def _goal_slots(self, ring: Ring, slots: IntArray, rng: np.random.Generator) -> IntArray:
         """The transitions whose achieved goal is taken, one for each slot."""

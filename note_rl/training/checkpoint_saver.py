@@ -171,6 +171,7 @@ class Saver(Callback):
         self._options = options
         self._snapshot = snapshot
         self._record = record
+        record.begin(options.path)
         self._mean_return = mean_return
         check_writable(options.path, options.as_folder)
         self._writer = FileWriter(options.in_background, options.as_folder)
@@ -229,10 +230,18 @@ class SavingRecord:
     Attributes:
         files: Names of the numbered files, oldest first.
         best: Best mean return a file was written for.
+        name: Of the file, or what names of numbered files are made of; None: it is not known.
     """
 
     files: list[str]
     best: float | None = None
+    name: str | None = None
+
+    def begin(self, path: Path) -> None:
+        """Writing begins: under another name nothing is the best yet."""
+        if self.name not in (None, path.name):
+            self.best = None
+        self.name = path.name
 
     def add(self, path: Path, options: SavingOptions) -> list[Path]:
         """Notes a file; returns those that are too many now.
@@ -249,7 +258,7 @@ class SavingRecord:
 
     def to_json(self) -> dict[str, Any]:
         """For the head of a checkpoint."""
-        return {"files": self.files, "best": self.best}
+        return {"files": self.files, "best": self.best, "name": self.name}
 
     @classmethod
     def from_json(cls, stored: Any) -> "SavingRecord":
@@ -259,7 +268,9 @@ class SavingRecord:
         best = stored.get("best")
         names = stored.get("files")
         files = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-        return cls(files, float(best) if isinstance(best, int | float) else None)
+        name = stored.get("name")
+        of_name = name if isinstance(name, str) else None
+        return cls(files, float(best) if isinstance(best, int | float) else None, of_name)
 
 
 def _remove(paths: list[Path]) -> None:

@@ -1,4 +1,5 @@
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -171,3 +172,36 @@ def test_a_task_without_achieved_goals_is_refused():
     buffer.add(Steps(story.obs, story.action, story.reward, story.next_obs, story.terminated, story.ended))
     with pytest.raises(AgentContractError, match="achieved_goal"):
         buffer.sample((1, 4), 0.9, np.zeros(1, bool), RNG(0))
+
+
+@pytest.mark.parametrize("fraction", [1.0, 0.5])
+def test_an_end_that_no_goal_explains_stays_an_end(fraction, caplog):
+    """As a fall; where the goal that was desired explains it, it depends on the goal."""
+    rng = RNG(0)
+    story = goal_story(rng, 70, 3)
+    number = story.obs[..., 0]
+    fell, reached = number % 7 == 3, number % 7 == 5
+    story.obs[reached, 1] = story.next_obs[reached, 1] = number[reached] + 0.25  # what the step achieves
+    story = replace(
+        story,
+        reward=np.where(reached, 0.0, -1.0).astype(np.float32),
+        terminated=fell | reached,
+        ended=story.ended | fell | reached,
+    )
+    buffer = stored_in_pieces(story, 210, parts("episode", fraction), rng)
+    sample = buffer.sample((50, 32), 0.9, np.zeros(50, bool), rng)
+    step, goal = sample.obs[..., 0], sample.obs[..., 1]
+    expected = (step % 7 == 3) | (goal == step + 0.25)
+    np.testing.assert_array_equal(sample.terminated, expected)
+    np.testing.assert_allclose(sample.discount, np.where(expected, 0.0, 0.9))
+    assert (sample.terminated[step % 7 == 5] == 0.0).any(), "another goal was not reached there"
+    assert "hindsight mixes both" not in caplog.text
+
+
+def test_rewards_that_hindsight_works_out_otherwise_are_told(caplog):
+    rng = RNG(0)
+    story = goal_story(rng, 30, 2)
+    buffer = stored_in_pieces(replace(story, reward=10.0 * story.reward), 60, parts(), rng)
+    for _ in range(2):
+        buffer.sample((2, 8), 0.9, np.zeros(2, bool), rng)
+    assert caplog.text.count("gave a reward of -10 where its compute_reward, or reward_done_func, gives -1") == 1

@@ -228,9 +228,9 @@ def test_what_an_exception_cuts_off_leaves_no_gap_in_the_pool(framework, error, 
         if error is not OSError and len(agent.reward_list) == 4:
             raise error
 
+    options = {"callbacks": [LambdaCallback(on_episode_end=fail)], **quietly(framework)}
     with pytest.raises(error):
-        callbacks = [LambdaCallback(on_episode_end=fail)]
-        agent.train(optimizer=optimizer, total_steps=160, callbacks=callbacks, **quietly(framework))
+        agent.train(optimizer=optimizer, total_steps=160, **options)
     seen = []
     update = agent.learner.update
     agent.learner.update = lambda sample, told: (seen.append(sample), update(sample, told))[1]
