@@ -12,6 +12,7 @@ from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, iterate
 
 from note_rl.environments import Env, EnvLike, as_factory, flat_observations
+from note_rl.environments.in_process import WithSpaces
 from note_rl.environments.observations import ObservationReader, name_of
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.settings.recordings import RecordedSteps
@@ -62,7 +63,8 @@ def read_dataset(dataset: RecordedSteps | str, env: EnvLike) -> RecordedSteps:
 def _episodes(name: str, env: Env) -> Iterator[tuple[Array, ...]]:
     """The columns of a `RecordedSteps`, one episode after the other."""
     flat = flat_observations(env)
-    first_action = int(env.action_space.start) if isinstance(env.action_space, spaces.Discrete) else 0
+    counts = isinstance(env.action_space, spaces.Discrete | spaces.MultiDiscrete)
+    first_action = env.action_space.start if counts else 0
     for episode in _opened(name).iterate_episodes():
         seen = _observations(episode.observations, len(episode.rewards) + 1, flat, env)
         action = np.asarray(episode.actions) - first_action
@@ -152,21 +154,53 @@ def _alike(one: Any, other: Any, bounds: bool) -> bool:
 
 
 def _check_recording(recording: RecordedSteps, env: Env) -> None:
-    seen, wanted = recording.obs.shape[1:], env.observation_space.shape
-    if seen != wanted or recording.next_obs.shape != recording.obs.shape:
+    check_steps("the recorded steps have", recording.obs, recording.action, env)
+    if recording.next_obs.shape != recording.obs.shape:
         raise EnvironmentMismatchError(
-            f"the recorded steps have observations {list(seen)}, and the environment {list(wanted or ())}: "
-            "choose the environment in which they were taken"
+            f"the recorded steps have observations {list(recording.obs.shape[1:])}, and then "
+            f"{list(recording.next_obs.shape[1:])}: both must be alike"
         )
-    action, space = recording.action, env.action_space
+
+
+def check_steps(what: str, obs: Array | None, action: Array, env: WithSpaces) -> None:
+    """Refuses observations and actions that cannot be those of an environment.
+
+    Args:
+        what: Begins the message, "the recorded steps have".
+        obs: [N, *obs]; None: they are not compared.
+        action: [N, ...], those that choose counted from 0.
+        env: The environment, with one array as observation.
+
+    Raises:
+        EnvironmentMismatchError: Naming both.
+    """
+    space, shown = env.action_space, env.observation_space.shape
+    if obs is not None and obs.shape[1:] != shown:
+        raise EnvironmentMismatchError(
+            f"{what} observations {list(obs.shape[1:])}, and the environment {list(shown or ())}: choose the "
+            "environment in which they were taken"
+        )
     if isinstance(space, spaces.Box):
-        fits = action.ndim == 2 and action.shape[1] == int(np.prod(space.shape))
+        fits, counted = action.ndim == 2 and action.shape[1] == int(np.prod(space.shape)), ""
     else:
-        fits = not isinstance(space, spaces.Discrete) or (
-            action.ndim == 1 and action.dtype.kind in "iu" and 0 <= action.min() <= action.max() < space.n
+        numbers = _num_choices(space)
+        counted = f"; they go from {action.min():g} to {action.max():g}, and are to be counted from 0"
+        fits = numbers is None or (
+            action.shape[1:] == numbers.shape
+            and action.dtype.kind in "iu"
+            and bool(((action >= 0) & (action < numbers)).all())
         )
     if not fits:
         raise EnvironmentMismatchError(
-            f"the recorded steps have actions {list(action.shape[1:])} ({action.dtype}), and the environment {space}: "
-            "choose the environment in which they were taken"
+            f"{what} actions {list(action.shape[1:])} ({action.dtype}), and the environment {space}{counted}: choose "
+            "the environment in which they were taken"
         )
+
+
+def _num_choices(space: spaces.Space[Any]) -> Array | None:
+    """How many choices there are, [] or [k]; None: of another space."""
+    if isinstance(space, spaces.Discrete):
+        return np.asarray(space.n)
+    if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
+        return np.asarray(space.nvec)
+    return np.full(space.shape, 2) if isinstance(space, spaces.MultiBinary) else None

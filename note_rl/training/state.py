@@ -13,7 +13,7 @@ from note_rl.adaptive.hyperparameters import Override, Places
 from note_rl.adaptive.measurements import Measurements
 from note_rl.collect.base import Collecting
 from note_rl.collect.collector_choice import check_same_spaces, make_collector, same_environments
-from note_rl.collect.datasets import read_dataset
+from note_rl.collect.datasets import check_steps, read_dataset
 from note_rl.collect.recorded import RecordedCollector
 from note_rl.environments import as_factory, flat_observations, holds_environments
 from note_rl.environments.normalise import RewardNormaliser
@@ -26,6 +26,7 @@ from note_rl.replay.experience.experience_factory import agent_view, make_experi
 from note_rl.seeding import generator
 from note_rl.settings import RecordedSteps, Settings
 from note_rl.settings.adaptive import Adaptive
+from note_rl.settings.demonstrations import as_demonstrations
 from note_rl.training.checkpoint_checks import NEW_EPISODES
 from note_rl.training.plateau_watch import PlateauWatch
 from note_rl.training.session import RecentReturns
@@ -279,6 +280,11 @@ class StateMaker:
     def _experience(
         self, collector: Collecting, normaliser: RewardNormaliser | None, sampling: np.random.Generator
     ) -> Experience:
+        expert = getattr(self.settings.experience, "expert", None)
+        if expert is not None:
+            pairs = as_demonstrations(expert)
+            obs = pairs.obs if self.settings.experience.frame_stack == 1 else None
+            check_steps("the demonstrations have", obs, pairs.action, collector)
         view = agent_view(self.agent, self.learner, self.settings, collector.goal_layout, normaliser)
         settings = with_target_updates(self.settings, self.agent, self.learner)
         return make_experience(settings, view, collector.num_envs, sampling)

@@ -17,7 +17,8 @@ from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy, SoftmaxPolicy
 from note_rl.replay.buffer import ReplayBuffer
 from note_rl.replay.readers import NStep
-from note_rl.settings import Plateau, RecordedSteps
+from note_rl.settings import Demonstrations, Plateau, RecordedSteps
+from tests.note_rl.frameworks import frameworks
 from tests.note_rl.small_environments import Counting
 from tests.recorded import minari_dataset, pendulum_steps
 
@@ -218,3 +219,35 @@ def test_what_does_not_go_with_it_is_refused(home: Path) -> None:
         agent.train(adam(agent), episodes=3, p=0)
     with pytest.raises(SettingsError, match=r"belongs to|does not go with"):
         ACER().set(policy=SoftmaxPolicy(), dataset="mine")
+
+
+ODD = {
+    "counted from start": (spaces.Discrete(3, start=5), [5, 7, 6], "Discrete"),
+    "of a larger space": (spaces.Discrete(2), [0, 2, 1], "Discrete"),
+    "of several with a start": (
+        spaces.MultiDiscrete([2, 3], start=[1, -1]),
+        [[1, -1], [2, 1], [1, 0]],
+        "MultiDiscrete",
+    ),
+    "one number too many": (spaces.Box(-1, 1, (2,)), [[0.0, 0.0, 0.0]] * 3, "Box"),
+    "of no space": (spaces.Discrete(3), [0.5, 1.0, 2.0], "float"),
+}
+
+
+@pytest.mark.parametrize("framework", frameworks())
+@pytest.mark.parametrize("kind", ODD)
+def test_demonstrations_of_other_actions_are_refused(framework: Any, kind: str) -> None:
+    """They would be read as no action at all, or as the last one."""
+    space, actions, named = ODD[kind]
+
+    class Actions(Counting):
+        def __init__(self) -> None:
+            super().__init__()
+            self.action_space = space
+
+    expert = Demonstrations(np.zeros((3, 2), np.float32), np.array(actions))
+    agent = framework.agents.GAIL(env=Actions, hidden_size=(4,))
+    policy = GaussianPolicy() if named == "Box" else SoftmaxPolicy()
+    agent.set(policy=policy, PPO=True, IRL=True, expert=expert, rollout_steps=8, batch=8)
+    with pytest.raises(EnvironmentMismatchError, match=f"the demonstrations have actions .*{named}"):
+        agent.train(optimizer=[framework.optimizers.sgd(group, 0.1) for group in agent.param], total_steps=8, p=0)
