@@ -111,7 +111,7 @@ class Declared:
     episode_start: Any = None
 
     def meaning(self) -> Mapping[str, Any]:
-        """What outputs of its networks stand for, JSON-able, where shapes do not tell: files note and compare it."""
+        """Returns the meaning of its outputs, JSON-able, where shapes do not tell it: files note and compare it."""
         return {}
 
     @classmethod

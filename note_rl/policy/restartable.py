@@ -21,7 +21,7 @@ class Restartable(ABC):
         """Takes over a stored state."""
 
     def parts(self) -> Sequence["Restartable"]:
-        """What it is made of, and whose state is a part of its own."""
+        """Returns those that it is made of, and whose states are parts of its own."""
         return ()
 
     def begin(self) -> None:

@@ -161,7 +161,7 @@ class Persistent:
         self.reward_moments = {name: values for name, values in rewards.items() if name != "return"}
 
     def _meaning(self) -> dict[str, Any]:
-        """What parameters mean, and what of them is remembered from step to step."""
+        """Returns what parameters mean, and the sizes of what is kept from step to step."""
         agent: Any = self
         states = {f"state {name!r}": list(np.shape(values)[1:]) for name, values in agent.initial_state(1).items()}
         return {**agent.meaning(), **states}

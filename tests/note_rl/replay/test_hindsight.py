@@ -198,7 +198,7 @@ def test_an_end_that_no_goal_explains_stays_an_end(fraction, caplog):
     assert "hindsight mixes both" not in caplog.text
 
 
-def test_rewards_that_hindsight_works_out_otherwise_are_told(caplog):
+def test_other_rewards_than_those_of_hindsight_cause_a_warning(caplog):
     rng = RNG(0)
     story = goal_story(rng, 30, 2)
     buffer = stored_in_pieces(replace(story, reward=10.0 * story.reward), 60, parts(), rng)

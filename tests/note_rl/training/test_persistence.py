@@ -159,7 +159,7 @@ class Far(Counting):
 @pytest.mark.parametrize("framework", frameworks())
 @pytest.mark.parametrize("by", ["set", "restore", "restore_param"])
 def test_weights_that_know_normalised_observations_learn_from_such(framework: Any, by: str, tmp_path: Path) -> None:
-    """Whoever goes on with them does not ask for it: what acts is as before, and losses see the same."""
+    """The agent that goes on with them does not ask for it: acting is as before, and losses see the same."""
 
     def made(**settings: Any) -> tuple[Any, Any]:
         return dqn(framework, env=partial(Far, 10), **settings)
