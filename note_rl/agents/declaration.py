@@ -18,7 +18,7 @@ from dataclasses import InitVar, dataclass, replace
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, ClassVar, dataclass_transform
 
-from note_rl.agents.new_networks import made_anew
+from note_rl.agents.new_networks import refuse_the_same_again
 from note_rl.agents.resampled_noise import check_makers
 from note_rl.errors import SettingsError
 from note_rl.learners.declarations import Declared
@@ -100,7 +100,7 @@ class AgentSettings(Declared):
         if not self.resamples_noise:
             check_makers(type(self).__name__, given)
         self.check_together(given)
-        made_anew(given)
+        refuse_the_same_again(given)
         self.make_networks(given)
 
     @classmethod
@@ -115,8 +115,11 @@ class AgentSettings(Declared):
     def refuse_to_move(cls, name: str) -> None:
         """Refuses those that are no fractions, or are read only when the agent is made."""
         one = arguments_of(cls).get(name)
-        if one is not None and one.field.obstacle:
-            raise SettingsError(f"{name} cannot change while {cls.__name__} is trained: {one.field.obstacle}")
+        if one is not None and one.field.why_fixed:
+            raise SettingsError(
+                f"{name} cannot change while {cls.__name__} is trained, as {one.field.why_fixed}: leave its schedule "
+                "out"
+            )
 
     def make_networks(self, given: Given) -> None:
         """Makes what learns, when the settings have become attributes; called once, by the constructor.

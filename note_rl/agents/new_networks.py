@@ -8,7 +8,7 @@ from note_rl.errors import SettingsError
 MAKERS = ("network", "critic_network")
 
 
-def made_anew(makers: Any) -> None:
+def refuse_the_same_again(makers: Any) -> None:
     """Has what makes the networks of an agent refuse to return one that it has returned before.
 
     An agent would take the same object for its network and its target, and for all of its critics.

@@ -39,6 +39,7 @@ class Exploring:
         settings = agent.settings
         self._agent, self._action_space, self._rng = agent, action_space, rng
         self._policy = copy.deepcopy(exploration(settings.policy, None, per_agent=settings.multi_agent))
+        agent.learner.actor.parameters_changed()  # by anybody, since it acted last
         self.state = RecurrentState()
         self._act = PolicyRunner(agent.learner, agent.obs_normaliser, settings.multi_agent)
         self._answers_to = answers_of(self._act, self.state, rng)

@@ -368,7 +368,7 @@ def check_settings(kind: type[Declared], settings: Settings) -> None:
 
 def _check_bounds(kind: type[Declared], policy: Policy) -> None:
     for one in getattr(policy, "policies", [policy]):
-        if kind.action_kinds == ("bounded",) and isinstance(one, GaussianPolicy):
+        if kind.on_policy is False and kind.action_kinds == ("bounded",) and isinstance(one, GaussianPolicy):
             raise AgentContractError(
                 "{} draws actions without bounds, and {} learns from actions within bounds: explore with {}",
                 *(type(one).__name__, kind.__name__, choice("SquashedGaussianPolicy, or NoisyPolicy for DDPG and TD3")),

@@ -103,7 +103,7 @@ def as_state(agent: Any, num: int, given: object) -> dict[str, Array]:
     """A copy of a state given to predict(), in the types of numbers that this agent's memory has.
 
     Raises:
-        SettingsError: It is no state of this agent for this number of environments, or not finite.
+        SettingsError: It is no state of this agent for this number of environments, or it holds NaN.
     """
     initial = initial_state_of(agent, num)
     alike = isinstance(given, Mapping) and given.keys() == initial.keys()
@@ -115,8 +115,11 @@ def as_state(agent: Any, num: int, given: object) -> dict[str, Array]:
         )
     assert isinstance(given, Mapping)
     state = {name: np.array(given[name], initial[name].dtype) for name in initial}
-    if not all(np.isfinite(values).all() for values in state.values()):
-        raise SettingsError("state must be finite, and holds numbers that are not: begin with None")
+    for name, values in state.items():
+        if np.isnan(values).any() and not np.isnan(initial[name]).any():
+            raise SettingsError(
+                f"state[{name!r}] holds NaN: the network has diverged, or the state was changed by hand"
+            )
     return state
 
 

@@ -3,6 +3,7 @@
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from note_rl.types import Array
 
@@ -27,7 +28,8 @@ class Restartable(ABC):
     def begin(self) -> None:
         """Forgets what it has done for another agent; called where the training of an agent begins."""
         if self._unused is None:
-            self._unused = copy.deepcopy(self.get_state())
+            with suppress(AttributeError):  # what bind() makes, as it may in a user's policy, is new by itself
+                self._unused = copy.deepcopy(self.get_state())
         else:
             self.set_state(copy.deepcopy(self._unused))
         for part in self.parts():

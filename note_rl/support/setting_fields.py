@@ -53,11 +53,12 @@ class Field:
         return "" if self.kind is None else self.kind.range
 
     @property
-    def obstacle(self) -> str:
+    def why_fixed(self) -> str:
         """Why no schedule can move it, in a clause; "": one can."""
         if self.fixed:
             return "it is read only when the agent is made"
-        return "" if self.kind is None or isinstance(self.kind, Number) else f"it is {self.range}"
+        is_fraction = self.kind is None or isinstance(self.kind, Number)
+        return "" if is_fraction else f"it is {self.range}, and schedules give fractions"
 
     @property
     def default_in_words(self) -> str:

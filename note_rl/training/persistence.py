@@ -163,8 +163,8 @@ class Persistent:
     def _meaning(self) -> dict[str, Any]:
         """Returns what parameters mean, and the sizes of what is kept from step to step."""
         agent: Any = self
-        states = {f"state {name!r}": list(np.shape(values)[1:]) for name, values in agent.initial_state(1).items()}
-        return {**agent.meaning(), **states}
+        states = {name: list(np.shape(values)[1:]) for name, values in agent.initial_state(1).items()}
+        return {**agent.meaning(), **({"its state": states} if states else {})}
 
     def _take_parameters(self, arrays: Mapping[str, Array], head: Mapping[str, Any]) -> None:
         parameters = {name: values for name, values in arrays.items() if name.startswith(_PARAMETERS)}
@@ -239,10 +239,11 @@ def _check_meaning(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any]) ->
         theirs: What the file says; None: it does not.
         ours: Of the agent at hand.
     """
-    for name in dict.fromkeys([*ours, *(theirs or ())]):
-        if theirs is not None and theirs.get(name) != ours.get(name):
+    for name, value in (theirs or {}).items():
+        if value != ours.get(name):
             raise CheckpointError(
-                f"the checkpoint is of another agent: {name} is {theirs.get(name)} there and {ours.get(name)} here"
+                f"the checkpoint is of another agent: {name} is {value} there and {ours.get(name)} here; make the "
+                "agent as it was"
             )
 
 

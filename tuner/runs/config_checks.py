@@ -388,10 +388,10 @@ def _check_schedules(resolved: JsonDict) -> None:
             raise UserError(
                 f"schedule.{name}: neither the policy nor the agent has a {name}{did_you_mean(name, known)}"
             )
-        if name in declared and name not in resolved["policy"] and declared[name].obstacle:
+        if name in declared and name not in resolved["policy"] and declared[name].why_fixed:
             raise UserError(
                 f"schedule.{name}: agent.{name} cannot change while the agent is trained, as "
-                f"{declared[name].obstacle}: leave the schedule out"
+                f"{declared[name].why_fixed}: leave the schedule out"
             )
 
 

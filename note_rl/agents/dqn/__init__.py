@@ -96,7 +96,7 @@ class DQNSettings(SizedSettings, TargetSettings):
 
     def meaning(self) -> Mapping[str, Any]:
         """How values are read from outputs."""
-        bounds = {"v_min": self.v_min, "v_max": self.v_max} if self.values == CATEGORICAL else {}
+        bounds = {"v_min": float(self.v_min), "v_max": float(self.v_max)} if self.values == CATEGORICAL else {}
         return {"values": self.values, **bounds}
 
     @classmethod

@@ -23,23 +23,26 @@ from note_rl.rl import RL
 
 
 class EntropyWeight:
-    """The weight of the entropy: `alpha`, or where that is None one that is learned."""
+    """The weight of the entropy: `alpha`, or where that is None one that is learned.
+
+    Attributes:
+        log_alpha: What is learned [1]; where nothing is, the logarithm of the `alpha` that the agent was made with.
+    """
 
     alpha: float | None
     initial_alpha: float
-    log_alpha: tf.Variable | None = None
 
     def _make_alpha(self) -> None:
-        if self.alpha is None:
-            self.log_alpha = tf.Variable([math.log(self.initial_alpha)])
+        start = math.log(self.initial_alpha if self.alpha is None else self.alpha)
+        self.log_alpha = tf.Variable([start], trainable=self.alpha is None)
 
     def _learned_alpha(self) -> list[list[tf.Variable]]:
-        """The group of parameters that follows the last loss, if there is one."""
-        return [] if self.log_alpha is None else [[self.log_alpha]]
+        """The group of parameters that follows the last loss, if alpha is learned."""
+        return [[self.log_alpha]] if self.log_alpha.trainable else []
 
     def _alpha_losses(self, surplus: tf.Tensor) -> list[tf.Tensor]:
         """That of log alpha [B] (eq. 18), if it is learned, for what each entropy has above the one wanted [B]."""
-        return [] if self.log_alpha is None else [self.log_alpha * surplus]
+        return [self.log_alpha * surplus] if self.log_alpha.trainable else []
 
     def entropy_weight(self) -> tf.Tensor | float:
         """As it is now; no gradient goes through it."""
@@ -62,7 +65,6 @@ class SAC(SACSettings, EntropyWeight, RL):
         self._list_parameters(spaces)
 
     def _make_actor(self, make: MakeNetwork, spaces: ContinuousSpaces) -> None:
-        self.action_size = spaces.action_size
         self.centre = spaces.centre
         self.scale = spaces.scale
         self.spread = None if self.gsde is None else ByState(spaces.action_size, self.gsde)
@@ -99,7 +101,7 @@ class SAC(SACSettings, EntropyWeight, RL):
     @property
     def entropy_wanted(self) -> float:
         """That a learned `alpha` aims at."""
-        return -float(self.action_size) if self.target_entropy is None else self.target_entropy
+        return -float(self.scale.size) if self.target_entropy is None else self.target_entropy
 
     def _numbers(self) -> range:
         return range(1, self.num_critics + 1)

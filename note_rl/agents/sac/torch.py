@@ -24,30 +24,30 @@ from note_rl.rl_pytorch import RL_pytorch
 
 
 class EntropyWeight:
-    """The weight of the entropy: `alpha`, or where that is None one that is learned."""
+    """The weight of the entropy: `alpha`, or where that is None one that is learned.
+
+    Attributes:
+        log_alpha: What is learned [1]; where nothing is, the logarithm of the `alpha` that the agent was made with.
+    """
 
     alpha: float | None
     initial_alpha: float
-    log_alpha: Tensor | None = None
 
     def _make_alpha(self, device: str) -> None:
-        if self.alpha is None:
-            self.log_alpha = torch.full((1,), math.log(self.initial_alpha), device=device)
+        start = math.log(self.initial_alpha if self.alpha is None else self.alpha)
+        self.log_alpha = torch.full((1,), start, device=device, requires_grad=self.alpha is None)
 
     def _learned_alpha(self) -> list[list[Tensor]]:
-        """The group of parameters that follows the last loss, if there is one."""
-        return [] if self.log_alpha is None else [[self.log_alpha.requires_grad_()]]
+        """The group of parameters that follows the last loss, if alpha is learned."""
+        return [[self.log_alpha]] if self.log_alpha.requires_grad else []
 
     def _alpha_losses(self, surplus: Tensor) -> list[Tensor]:
         """That of log alpha [B] (eq. 18), if it is learned, for what each entropy has above the one wanted [B]."""
-        return [] if self.log_alpha is None else [self.log_alpha * surplus]
+        return [self.log_alpha * surplus] if self.log_alpha.requires_grad else []
 
     def entropy_weight(self) -> Tensor | float:
         """As it is now; no gradient goes through it."""
-        if self.alpha is not None:
-            return self.alpha
-        assert self.log_alpha is not None
-        return self.log_alpha.detach().exp()
+        return self.log_alpha.detach().exp() if self.alpha is None else self.alpha
 
 
 class SAC(SACSettings, EntropyWeight, RL_pytorch):
@@ -65,7 +65,6 @@ class SAC(SACSettings, EntropyWeight, RL_pytorch):
         self._list_parameters(spaces)
 
     def _make_actor(self, make: MakeNetwork, spaces: ContinuousSpaces, device: str) -> None:
-        self.action_size = spaces.action_size
         self.centre = torch.from_numpy(spaces.centre).to(device)
         self.scale = torch.from_numpy(spaces.scale).to(device)
         self.spread = None if self.gsde is None else ByState(spaces.action_size, self.gsde)
@@ -105,7 +104,7 @@ class SAC(SACSettings, EntropyWeight, RL_pytorch):
     @property
     def entropy_wanted(self) -> float:
         """That a learned `alpha` aims at."""
-        return -float(self.action_size) if self.target_entropy is None else self.target_entropy
+        return -float(self.scale.numel()) if self.target_entropy is None else self.target_entropy
 
     def _numbers(self) -> range:
         return range(1, self.num_critics + 1)

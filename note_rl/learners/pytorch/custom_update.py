@@ -91,7 +91,9 @@ class OwnUpdates:
         try:
             for k, batch in enumerate(zip(*columns.values(), strict=True)):
                 losses, (td_error, ratio, told) = self._update(dict(zip(columns, batch, strict=True)), optimizers)
-                yield Evaluated([loss.detach() for loss in losses], td_error, ratio, without_history(told), [])
+                yield Evaluated(
+                    [loss.detach() for loss in losses], td_error, ratio, without_history(told, losses[0].device), []
+                )
                 if not all(bool(torch.isfinite(loss)) for loss in losses):
                     return
                 if sync[k]:

@@ -49,10 +49,10 @@ def averaged(evaluated: Evaluated, peers: Peers) -> Evaluated:
     return unflattened(means, form_of(shared))._replace(td_error=evaluated.td_error, ratio=evaluated.ratio)
 
 
-def without_history(reported: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Returns what was given to `report` as tensors that hold on to nothing."""
+def without_history(reported: Mapping[str, Any], device: torch.device) -> dict[str, Tensor]:
+    """Returns what was given to `report` as tensors that hold on to nothing; numbers become tensors on a device."""
     return {
-        name: value.detach() if isinstance(value, Tensor) else torch.as_tensor(value)
+        name: value.detach() if isinstance(value, Tensor) else torch.full((), float(value), device=device)
         for name, value in reported.items()
     }
 

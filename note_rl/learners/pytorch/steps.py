@@ -168,7 +168,9 @@ class GradientSteps:
         if len(self._optimizers) == 1:
             gradients = [[gradient for group in gradients for gradient in group]]
         learned = [None if index in waiting else loss for index, loss in enumerate(losses)]
-        evaluated = Evaluated(learned, td_error, ratio, without_history(told), list(map(present, gradients)))
+        evaluated = Evaluated(
+            learned, td_error, ratio, without_history(told, losses[0].device), list(map(present, gradients))
+        )
         return self._clipped(evaluated) if self.peers.size == 1 else evaluated
 
     def _clipped(self, evaluated: Evaluated) -> Evaluated:

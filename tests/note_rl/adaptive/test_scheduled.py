@@ -59,9 +59,9 @@ def test_without_its_schedule_an_agent_learns_at_the_rate_of_its_optimizer(frame
 
 
 REFUSED = {
-    "v_max": "v_max cannot change while DQN is trained: it is read only when the agent is made",
-    "num_quantiles": "num_quantiles cannot change while DQN is trained: it is a whole number, at least 1",
-    "double": "double cannot change while DQN is trained: it is True or False",
+    "v_max": "it is read only when the agent is made: leave its schedule out",
+    "num_quantiles": "it is a whole number, at least 1, and schedules give fractions: leave its schedule out",
+    "double": "it is True or False, and schedules give fractions: leave its schedule out",
 }
 
 
@@ -71,5 +71,7 @@ def test_a_schedule_without_effect_is_refused(framework: Framework, name: str) -
     for settings in ({"schedules": {name: Linear(1.0, 2.0)}}, {"adaptive": Adaptive(schedule={name: [[0, 2.0]]})}):
         agent = framework.agents.DQN(hidden_size=(4,), env="CartPole-v1")
         agent.set(policy=EpsGreedyQPolicy(0.1), **settings)
-        with pytest.raises(SettingsError, match=re.escape(REFUSED[name])):
+        with pytest.raises(
+            SettingsError, match=re.escape(f"{name} cannot change while DQN is trained, as {REFUSED[name]}")
+        ):
             agent.train(optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=8, p=0)

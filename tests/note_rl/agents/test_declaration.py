@@ -162,9 +162,10 @@ def test_declarations_import_no_framework():
 
 
 @BOTH
-@pytest.mark.parametrize("name", ["network", "critic_network"])
-def test_a_network_function_that_returns_one_object_again_and_again_is_refused(framework, name):
+@pytest.mark.parametrize("names", [("network",), ("critic_network",), ("network", "critic_network")])
+def test_a_network_function_that_returns_one_object_again_and_again_is_refused(framework, names):
     """The target would be the network itself, and both critics one."""
     made = framework.module("shared/networks").MLP((4,), 2, hidden_sizes=(3,))
-    with pytest.raises(SettingsError, match=f"^{name} has to make another network in each call.*the same MLP twice"):
-        framework.agents.SACDiscrete(env="CartPole-v1", **{name: lambda shape, outputs: made})
+    kind = framework.agents.SACDiscrete if len(names) == 1 else framework.agents.PPO
+    with pytest.raises(SettingsError, match=f"^{names[-1]} has to make another network.*the same MLP twice"):
+        kind(env="CartPole-v1", **dict.fromkeys(names, lambda shape, outputs: made))

@@ -215,7 +215,7 @@ def test_predict_hands_the_state_to_its_caller(framework):
     np.testing.assert_array_equal(anew["policy"][0], state["policy"][0])
     assert (anew["policy"][1] != state["policy"][1]).any()
     assert agent.evaluate(2).lengths.tolist() == [3, 3]
-    with pytest.raises(SettingsError, match="state must be finite"):
+    with pytest.raises(SettingsError, match=r"state\['policy'\] holds NaN"):
         agent.predict(obs, {**after, "policy": after["policy"] * np.nan})
 
 

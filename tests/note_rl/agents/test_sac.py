@@ -52,6 +52,7 @@ def test_alpha_moves_towards_the_entropy_wanted(framework):
 def test_a_learned_alpha_starts_at_initial_alpha(framework):
     assert framework.array(make(framework, "SAC", initial_alpha=0.1).log_alpha)[0] == pytest.approx(np.log(0.1))
     fixed = make(framework, "SAC", alpha=0.3, initial_alpha=0.1)
+    assert framework.array(fixed.log_alpha)[0] == pytest.approx(np.log(0.3))
     assert fixed.entropy_weight() == pytest.approx(0.3)
 
 
@@ -104,6 +105,9 @@ def test_a_fixed_alpha_is_that_of_the_agent_not_of_its_file(framework, tmp_path)
     assert abs(losses(framework, agent, batch).loss[0] - losses(framework, former, batch).loss[0]).min() > 1e-3
     agent.alpha = 0.2
     np.testing.assert_allclose(losses(framework, agent, batch).loss[0], losses(framework, former, batch).loss[0])
+    learned = make(framework, "SAC")
+    learned.restore_param(tmp_path / "former")  # begins to learn it from there
+    assert framework.array(learned.entropy_weight()) == pytest.approx(0.2)
 
 
 def by_state(agent, s, noise, clip_mean):

@@ -6,8 +6,10 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 from note_rl.agents.pytorch import DQN, PPO
+from note_rl.collect.predictor import Exploring
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy
 from tests.note_rl.dictionaries import Signs
@@ -140,6 +142,10 @@ def test_answers_are_those_of_weights_that_were_changed_since(framework: Framewo
     former, _ = agent.predict(obs)
     for parameter in agent.param if kind == "DQN" else agent.param[0]:
         framework.set(parameter, -3.0 * framework.array(parameter))
+    if kind == "DQN":  # evaluation.policy=sampled makes such a one by itself
+        agent.set(policy=EpsGreedyQPolicy(0.0))
+        sampled = Exploring(agent, spaces.Discrete(2), np.random.default_rng(0))(obs, np.ones(50, np.bool_))
+        np.testing.assert_array_equal(sampled, agent.learner._framework_act(obs).argmax(1))
     changed, _ = agent.predict(obs)
     assert not np.array_equal(changed, former)
     agent._predictor = None

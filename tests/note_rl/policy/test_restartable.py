@@ -30,6 +30,25 @@ def white():
     return GaussianWhiteNoiseProcess(sigma=1.0, sigma_min=0.1, n_steps_annealing=50)
 
 
+class Bound(GaussianPolicy):
+    """A user's policy, whose state is made when it is bound."""
+
+    def bind(self, action_space, num_envs):
+        super().bind(action_space, num_envs)
+        self.drift = np.zeros(num_envs, np.float32)
+
+    def select(self, scores, rng):
+        self.drift += rng.normal(size=len(scores))
+        return super().select(scores, rng) + self.drift[:, None]
+
+    def get_state(self):
+        return {**super().get_state(), "drift": self.drift}
+
+    def set_state(self, state):
+        super().set_state(state)
+        self.drift = np.array(state["drift"])
+
+
 # What is used twice, and the policy that is made of it each time
 MADE = {
     "random steps": (lambda: SquashedGaussianPolicy(num_random_steps=12), exploration),
@@ -38,7 +57,12 @@ MADE = {
     "squashed matrix": (lambda: SquashedGSDEPolicy(hold=7, num_random_steps=12), exploration),
     "counts of actions": (BoltzmannGumbelQPolicy, exploration),
     "sum of noises": (lambda: NoiseSum([wandering(), ClippedNoise(white(), 0.5)]), NoisyPolicy),
+    "noises in others made anew": (
+        lambda: [wandering(), white()],
+        lambda noises: NoisyPolicy(NoiseSum([noises[0], ClippedNoise(noises[1], 0.5)])),
+    ),
     "policies": (lambda: [GaussianPolicy(hold=4) for _ in range(NUM_ENVS)], PolicyPerEnvironment),
+    "made by bind": (Bound, exploration),
 }
 
 

@@ -119,6 +119,7 @@ def test_training_may_go_on_with_another_optimizer(tmp_path: Path) -> None:
 OUTPUTS = {
     "values": ({"num_atoms": 5, "values": "categorical"}, {"num_quantiles": 5, "values": "quantiles"}),
     "v_max": ({"values": "categorical"}, {"values": "categorical", "v_max": 200.0}),
+    "v_min": ({"values": "categorical"}, {"values": "categorical", "v_min": np.float64(-10.0)}),
 }
 
 
@@ -145,7 +146,7 @@ def test_a_memory_of_policy_and_value_is_no_memory_for_each(shared: bool, tmp_pa
         PPO(network=partial(recurrent_network, units=3, hidden_sizes=(4,), shared=one)) for one in (shared, not shared)
     )
     former.save(tmp_path / "former")
-    with pytest.raises(CheckpointError, match="of another agent: state 'value' is"):
+    with pytest.raises(CheckpointError, match=r"of another agent: its state is \{'policy'.* there and \{'policy'"):
         agent.restore(tmp_path / "former")
 
 

@@ -62,7 +62,7 @@ def _name_of(parameter: Parameter, config: JsonDict, of_function: bool) -> str |
     if name in _NAMES.values():
         return None  # in a schedule this is the name of another setting
     declared = declared_in(str(config["agent"].get("_target_"))).get(name)
-    return None if declared is not None and declared.obstacle else name
+    return None if declared is not None and declared.why_fixed else name
 
 
 def check_evolution(evolution: Evolution, space: Space, config: JsonDict) -> None:
