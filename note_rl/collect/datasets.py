@@ -63,8 +63,8 @@ def read_dataset(dataset: RecordedSteps | str, env: EnvLike) -> RecordedSteps:
 def _episodes(name: str, env: Env) -> Iterator[tuple[Array, ...]]:
     """The columns of a `RecordedSteps`, one episode after the other."""
     flat = flat_observations(env)
-    counts = isinstance(env.action_space, spaces.Discrete | spaces.MultiDiscrete)
-    first_action = env.action_space.start if counts else 0
+    space = env.action_space
+    first_action = space.start if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else 0
     for episode in _opened(name).iterate_episodes():
         seen = _observations(episode.observations, len(episode.rewards) + 1, flat, env)
         action = np.asarray(episode.actions) - first_action

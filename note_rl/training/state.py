@@ -172,7 +172,7 @@ class StateMaker:
             exploring=exploring,
             sampling=sampling,
             recent=self._recent(),
-            plateau=PlateauWatch(self.settings.plateau),
+            plateau=self._plateau(),
             reward_normaliser=normaliser,
             collector=collector,
             experience=experience,
@@ -190,6 +190,7 @@ class StateMaker:
             NoteRLError: Settings, environment and agent do not fit each other.
         """
         normaliser = (former.reward_normaliser or RewardNormaliser()) if self.settings.normalise_reward else None
+        is_same_env = former.env is self.agent.env  # else former returns say nothing of those to come
         collector = self._next_collector(former, seed)
         experience = self._experience(collector, normaliser, former.sampling)
         if same_pool(former.settings.experience, self.settings.experience):
@@ -208,8 +209,8 @@ class StateMaker:
             env=self.agent.env,
             seed=seed,
             policy=self.policy,
-            recent=self._recent(former.recent),
-            plateau=replace(former.plateau, options=self.settings.plateau),
+            recent=self._recent(former.recent if is_same_env else ()),
+            plateau=replace(former.plateau, options=self.settings.plateau) if is_same_env else self._plateau(),
             reward_normaliser=normaliser,
             collector=collector,
             experience=experience,
@@ -273,6 +274,9 @@ class StateMaker:
                 self.agent.obs_normaliser.update(steps.obs)
             if normaliser is not None:
                 normaliser.update(steps, float(getattr(self.agent, "gamma", 1.0)))
+
+    def _plateau(self) -> PlateauWatch:
+        return PlateauWatch(self.settings.plateau)
 
     def _recent(self, returns: Iterable[float] = ()) -> RecentReturns:
         return RecentReturns(self.settings.trial_count, self.settings.criterion, returns)

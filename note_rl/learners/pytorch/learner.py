@@ -47,6 +47,7 @@ from note_rl.learners.pytorch.tensors import (
     TensorsOf,
     arrays_of,
     as_array,
+    as_own_tensor,
     as_tensor,
     columns_on,
     load_slots,
@@ -137,7 +138,7 @@ class PyTorchLearner:
     def _evaluate_from(self, method: str, obs: Array, before: State) -> tuple[FloatArray, State]:
         tensors = {name: as_tensor(values, self.device) for name, values in before.items()}
         with torch.inference_mode(), self._modes.evaluating():
-            output = getattr(self.agent, method)(as_tensor(obs, self.device), tensors)
+            output = getattr(self.agent, method)(as_own_tensor(obs, self.device), tensors)
             answers, after = pair_of(output, self.agent, method)
         return answers.cpu().numpy(), {name: tensor.cpu().numpy() for name, tensor in after.items()}
 
@@ -156,7 +157,7 @@ class PyTorchLearner:
 
     def _evaluate(self, method: Any, arrays: Sequence[Array], *further: Any) -> FloatArray:
         with torch.inference_mode(), self._modes.evaluating():
-            output = method(*(as_tensor(array, self.device) for array in arrays), *further)
+            output = method(*(as_own_tensor(array, self.device) for array in arrays), *further)
         if not isinstance(output, Tensor):
             raise AgentContractError(f"{method.__name__}() must return a tensor, it returned {type(output).__name__}")
         answers: FloatArray = output.cpu().numpy()

@@ -122,6 +122,11 @@ def as_tensor(values: Array, device: torch.device) -> Tensor:
     return tensor if device.type == "cpu" else tensor.to(device)
 
 
+def as_own_tensor(values: Array, device: torch.device) -> Tensor:
+    """Returns a copy of an array as a tensor, in which a user's method may write: `s /= 255`; see `as_tensor`."""
+    return as_tensor(np.array(values), device)
+
+
 def as_rows(values: Array, device: torch.device) -> Sequence[Tensor]:
     """Returns the minibatches [B, ...] of an array [K, B, ...] as tensors; see `as_tensor`."""
     return (as_tensor(values[0], device),) if len(values) == 1 else as_tensor(values, device).unbind(0)

@@ -1,6 +1,7 @@
 """Whole training runs, over both frameworks."""
 
 import logging
+from functools import partial
 
 import numpy as np
 import pytest
@@ -241,3 +242,34 @@ def test_what_an_exception_cuts_off_leaves_no_gap_in_the_pool(framework, error, 
     assert set(next_obs - obs) == set(range(1, n + 1))
     if error is not OSError and n == 1:
         assert len(agent._trainer.experience.buffer) == agent.num_env_steps
+
+
+@pytest.mark.slow_in_keras
+def test_returns_of_another_environment_decide_nothing(framework):
+    agent, optimizer = dqn(framework, env=partial(Counting, 11), trial_count=2, criterion=30.0)
+    assert agent.train(optimizer=optimizer, total_steps=400, **quietly(framework)).stop_reason == "criterion"
+    agent.env = partial(Counting, 3)  # whose episodes return 6
+    result = agent.train(total_steps=480, **quietly(framework))
+    assert (result.stop_reason, result.num_env_steps) == ("total_steps", 480)
+
+
+def test_what_action_writes_into_its_observations_stays_there(framework):
+    """`s /= 255` and its like, in PyTorch: in Keras, tensors cannot be written to."""
+
+    class Scaling(framework.agents.DQN):
+        def action(self, s):
+            s *= 100.0
+            return super().action(s)
+
+    seed_everything(0)
+    agent = Scaling(hidden_size=(4,), env=partial(Counting, 5))
+    agent.set(policy=EpsGreedyQPolicy(0.5), pool_size=100, batch=8, train_freq=8, seed=1)
+    optimizer = framework.optimizers.adam(agent.param, 1e-3)
+    shown = np.ones((2, 2), np.float32)
+    agent.predict(shown)
+    np.testing.assert_array_equal(shown, 1.0)
+    seen = []
+    update = agent.learner.update
+    agent.learner.update = lambda sample, told: (seen.append(sample.obs[..., 0]), update(sample, told))[1]
+    agent.train(optimizer=optimizer, total_steps=64, **quietly(framework))
+    assert max(obs.max() for obs in seen) == 4.0
