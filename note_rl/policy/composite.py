@@ -29,7 +29,7 @@ class _Several(Policy):
             )
         self.policies = list(policies)
 
-    def parts(self) -> Sequence[Restartable]:
+    def _inner(self) -> Sequence[Restartable]:
         """All of them."""
         return self.policies
 

@@ -150,7 +150,7 @@ class NoisyPolicy(ContinuousPolicy):
         """The agent's actions [E, A], clipped."""
         return self._clip(scores)
 
-    def parts(self) -> Sequence[Restartable]:
+    def _inner(self) -> Sequence[Restartable]:
         """The noise, if there is any."""
         return [] if self.noise is None else [self.noise]
 

@@ -216,7 +216,7 @@ class ClippedNoise(NoiseProcess):
         """Begins anew in these environments."""
         self.noise.reset(env_indices)
 
-    def parts(self) -> Sequence[Restartable]:
+    def _inner(self) -> Sequence[Restartable]:
         """The other noise."""
         return [self.noise]
 
@@ -238,7 +238,7 @@ class SeveralNoises(NoiseProcess):
         super().__init__(max(noise.size for noise in noises))
         self.noises = list(noises)
 
-    def parts(self) -> Sequence[Restartable]:
+    def _inner(self) -> Sequence[Restartable]:
         """All of them."""
         return self.noises
 

@@ -21,7 +21,7 @@ class Restartable(ABC):
     def set_state(self, state: Mapping[str, Array]) -> None:
         """Takes over a stored state."""
 
-    def parts(self) -> Sequence["Restartable"]:
+    def _inner(self) -> Sequence["Restartable"]:
         """Returns those that it is made of, and whose states are parts of its own."""
         return ()
 
@@ -32,5 +32,5 @@ class Restartable(ABC):
                 self._unused = copy.deepcopy(self.get_state())
         else:
             self.set_state(copy.deepcopy(self._unused))
-        for part in self.parts():
+        for part in self._inner():
             part.begin()

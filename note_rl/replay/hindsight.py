@@ -32,8 +32,8 @@ def goal_at_the_end(obs: Array, goal: Array) -> Array:
 class GoalReward:
     """The reward of achieving one goal while another was desired, for many pairs at once.
 
-    The function is tried on two pairs together. One that can only do one at a time (`0.0 if done else -1.0`) is called
-    row by row from then on.
+    The function is tried on some pairs together, one more than a goal has numbers. One that can only do one at a time
+    (`0.0 if done else -1.0`) is called row by row from then on.
 
     Args:
         function: (achieved, desired) -> (reward, done), or the reward alone, which ends nothing.
@@ -62,12 +62,13 @@ class GoalReward:
         return reward.astype(np.float32), done.astype(np.bool_)
 
     def _try(self, achieved: Array, desired: Array) -> bool:
-        two = np.arange(2) % len(achieved)
+        number = max(2, achieved.shape[-1] + 1)  # else `x, y = achieved` would take two pairs for two numbers
+        tried = np.arange(number) % len(achieved)
         try:
-            reward, done = _pair(self._function(achieved[two], desired[two]))
+            reward, done = _pair(self._function(achieved[tried], desired[tried]))
         except (ValueError, TypeError, IndexError):  # "the truth value of an array is ambiguous" and its like
             reward, done = np.zeros(()), np.zeros(())
-        vectorised: bool = reward.shape == (2,) and done.shape == (2,)
+        vectorised: bool = reward.shape == (number,) and done.shape == (number,)
         if not vectorised:
             _log.warning(
                 "%s takes one pair of goals at a time, so hindsight calls it for every sample; written for arrays "

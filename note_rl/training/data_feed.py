@@ -52,6 +52,11 @@ class Feed:
             self.state.experience.interrupt()
         self._is_cut = False
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether steps were collected that are not stored yet."""
+        return bool(self._rounds)
+
     def end(self, goes_on: bool) -> None:
         """Called after a training run; see `Collecting.end`."""
         self.state.collector.end(goes_on)

@@ -1,5 +1,6 @@
 """Saving and restoring an agent: whole, or its parameters only."""
 
+import json
 import logging
 import os
 from collections.abc import Mapping
@@ -74,6 +75,9 @@ class Persistent:
         total_steps=2N: the file is one of those written while training, or the first call was ended by
         `stop_training`. For schedules and the beta of prioritized replay go by the share of a call's budget: calls with
         episodes=, which counts from the call, or with other numbers begin them anew, restored or not.
+
+        Where a callback calls this while episodes are played (`on_episode_end`), the steps of the running round are not
+        in the file, and a restored run begins a new round there.
 
         Args:
             path: Replaced in one move.
@@ -239,6 +243,7 @@ def _check_meaning(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any]) ->
         theirs: What the file says; None: it does not.
         ours: Of the agent at hand.
     """
+    ours = json.loads(json.dumps(ours))
     for name, value in (theirs or {}).items():
         if value != ours.get(name):
             raise CheckpointError(

@@ -159,9 +159,8 @@ class StateMaker:
         collector = self._collector(seed, exploring)
         experience = self._experience(collector, normaliser, sampling)
         self._begin_with_dataset(experience, collector)
+        self._keep_bytes()
         if self.agent.num_env_steps == 0:  # else what was restored knows of it
-            if self.settings.normalise_obs:
-                self.agent.obs_normaliser.kept = self._bytes_shown()
             self._take_moments(collector, normaliser)
         return TrainingState(
             settings=self.settings,
@@ -190,6 +189,7 @@ class StateMaker:
             NoteRLError: Settings, environment and agent do not fit each other.
         """
         normaliser = (former.reward_normaliser or RewardNormaliser()) if self.settings.normalise_reward else None
+        self._keep_bytes()
         is_same_env = former.env is self.agent.env  # else former returns say nothing of those to come
         collector = self._next_collector(former, seed)
         experience = self._experience(collector, normaliser, former.sampling)
@@ -255,6 +255,12 @@ class StateMaker:
                     "tell: leave dataset out"
                 )
             experience.begin_with(self._recorded(collector.num_envs))
+
+    def _keep_bytes(self) -> None:
+        """Leaves bytes as they are where observations are about to be normalised."""
+        normaliser = self.agent.obs_normaliser
+        if self.settings.normalise_obs and (normaliser.moments is None or self.agent.num_env_steps == 0):
+            normaliser.kept = self._bytes_shown()
 
     def _bytes_shown(self) -> BoolArray | None:
         """Which entries of an observation were bytes under a key of a dictionary; networks divide those by 255."""

@@ -31,6 +31,7 @@ from note_rl.training.state import StateMaker, TrainingState
 from note_rl.types import Array, Sample, TrainResult, Update
 
 _log = logging.getLogger(__name__)
+_PENDING = "steps_pending"  # in a checkpoint's head: it lacks steps of a round that had begun
 
 
 class Trainer:
@@ -288,6 +289,8 @@ class Trainer:
     def get_state(self, with_experience: bool) -> tuple[dict[str, Array], dict[str, Any]]:
         """Arrays and JSON-able values from which training goes on exactly, the learner's parameters not included."""
         head = self.state.to_json()
+        if self.feed.is_pending:  # a callback saves while episodes are played
+            head[_PENDING] = True
         if isinstance(self.learner, Staged):
             head |= {"stages": list(self.learner.stages), "matmul": self.learner.matmul}
             head |= {"refusals": list(self.learner.refusals)} if any(self.learner.refusals) else {}
@@ -296,6 +299,8 @@ class Trainer:
     def set_state(self, arrays: Mapping[str, Array], head: Mapping[str, Any]) -> None:
         """Takes over a stored state; refuses one that does not fit (CheckpointError)."""
         self.state.take(arrays, head)
+        if head.get(_PENDING):  # those steps are in no file
+            self.experience.interrupt()
         if isinstance(self.learner, Staged) and "stages" in head:
             others, all_groups = map(int, head["stages"])
             apart, uncompilable = map(str, head.get("refusals", ("", "")))

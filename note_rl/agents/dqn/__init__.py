@@ -96,8 +96,11 @@ class DQNSettings(SizedSettings, TargetSettings):
 
     def meaning(self) -> Mapping[str, Any]:
         """How values are read from outputs."""
-        bounds = {"v_min": float(self.v_min), "v_max": float(self.v_max)} if self.values == CATEGORICAL else {}
-        return {"values": self.values, **bounds}
+        if self.values != CATEGORICAL:
+            return {"values": self.values}
+        agent: Any = self
+        read = agent.action_values  # by the bounds that the agent was made with
+        return {"values": self.values, "v_min": float(read.v_min), "v_max": float(read.v_max)}
 
     @classmethod
     def check_together(cls, given: Given) -> None:

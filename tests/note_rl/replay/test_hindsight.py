@@ -205,3 +205,14 @@ def test_other_rewards_than_those_of_hindsight_cause_a_warning(caplog):
     for _ in range(2):
         buffer.sample((2, 8), 0.9, np.zeros(2, bool), rng)
     assert caplog.text.count("gave a reward of -10 where its compute_reward, or reward_done_func, gives -1") == 1
+
+
+def test_a_function_of_one_pair_of_two_numbers_is_called_pair_by_pair():
+    def distance(achieved, desired):
+        x, y = achieved
+        return -abs(x - desired[0]) - 10.0 * abs(y - desired[1])
+
+    achieved, desired = np.array([[0.0, 1.0], [2.0, 3.0]]), np.zeros((2, 2))
+    reward, done = GoalReward(distance)(achieved, desired)
+    np.testing.assert_allclose(reward, [-10.0, -32.0])
+    assert not done.any()

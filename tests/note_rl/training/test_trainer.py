@@ -245,6 +245,38 @@ def test_what_an_exception_cuts_off_leaves_no_gap_in_the_pool(framework, error, 
 
 
 @pytest.mark.slow_in_keras
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_file_of_a_callback_within_a_round_leaves_no_gap(framework, n, tmp_path):
+    """The steps of that round are not in it; what is restored does not join those before to those behind it."""
+
+    def made():
+        replay = {"learning_starts": 1, "train_freq": 16, "num_steps": n}
+        return dqn(framework, env=partial(Counting, 11), replay=replay)
+
+    agent, optimizer = made()
+    saved = []
+
+    def save(*_):
+        if len(agent.reward_list) == 4:
+            saved.append(agent.num_env_steps)
+            agent.save(tmp_path / "best")
+
+    callbacks = [LambdaCallback(on_episode_end=save)]
+    agent.train(optimizer=optimizer, total_steps=160, callbacks=callbacks, **quietly(framework))
+    other, optimizer = made()
+    other.restore(tmp_path / "best")
+    assert other.num_env_steps == saved[0]
+    seen = []
+    update = other.learner.update
+    other.learner.update = lambda sample, told: (seen.append(sample), update(sample, told))[1]
+    other.train(optimizer=optimizer, total_steps=240, **quietly(framework))
+    obs, next_obs = (
+        np.concatenate([getattr(one, name)[..., 0].ravel() for one in seen]) for name in ("obs", "next_obs")
+    )
+    assert set(next_obs - obs) == set(range(1, n + 1))
+
+
+@pytest.mark.slow_in_keras
 def test_returns_of_another_environment_decide_nothing(framework):
     agent, optimizer = dqn(framework, env=partial(Counting, 11), trial_count=2, criterion=30.0)
     assert agent.train(optimizer=optimizer, total_steps=400, **quietly(framework)).stop_reason == "criterion"

@@ -153,13 +153,27 @@ def test_critics_learn_from_both_as_well(framework, name):
 
 @pytest.mark.slow_in_keras
 @BOTH
-def test_bytes_reach_the_network_as_they_are_where_observations_are_normalised(framework):
-    """The image stays from 0 to 255, which the network divides by; the sign gets mean 0 and deviation 1."""
+@pytest.mark.parametrize("later", ["", "set", "restore"])
+def test_bytes_reach_the_network_as_they_are_where_observations_are_normalised(framework, later, tmp_path):
+    """The image stays from 0 to 255, which the network divides by; the sign gets mean 0 and deviation 1.
+
+    Also where they are normalised only later.
+    """
     module = importlib.import_module(f"note_rl.agents.{framework.package}")
     encoded = importlib.import_module(f"note_rl.agents.{framework.package}.encoded")
     agent = module.DQN(env=Signs(), network=encoded.encoded_network)
-    agent.set(policy=EpsGreedyQPolicy(1.0), pool_size=200, batch=8, learning_starts=100, normalise_obs=True, seed=0)
-    agent.train(optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=64, p=0, jit_compile=False)
+    told = {"policy": EpsGreedyQPolicy(1.0), "pool_size": 200, "batch": 8, "learning_starts": 100, "seed": 0}
+    options = {"p": 0, "jit_compile": False}
+    if later:
+        agent.set(**told)
+        agent.train(optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=32, **options)
+    if later == "restore":
+        agent.save(tmp_path / "file")
+        agent = module.DQN(env=Signs(), network=encoded.encoded_network)
+        agent.restore(tmp_path / "file")
+    agent.set(**told, normalise_obs=True)
+    optimizer = None if later == "set" else framework.optimizers.adam(agent.param, 1e-3)
+    agent.train(optimizer=optimizer, total_steps=64, **options)
     shown = np.array([[255.0] * 18 + [0.0] * 18 + [1.0]], np.float32)
     seen = agent.obs_normaliser(shown)
     np.testing.assert_array_equal(seen[:, :36], shown[:, :36])
