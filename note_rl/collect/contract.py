@@ -201,7 +201,7 @@ def check_answers(answers: FloatArray, num_envs: int, policy: Policy, action_spa
         return
     hint = ""
     if width == 2 * expected:
-        hint = "; for means and log deviations take SquashedGaussianPolicy() as for SAC, or GaussianPolicy() as for PPO"
+        hint = "; for means and log deviations take SquashedGaussianPolicy(noise) as for SAC, or GaussianPolicy()"
     raise AgentContractError(
         f"action() returned {width} numbers per observation (the shape {list(answers.shape)}), but {expected} are what "
         f"{type(policy).__name__} takes for the actions {action_space}{hint}"

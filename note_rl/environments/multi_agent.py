@@ -5,6 +5,7 @@ PettingZoo itself is never imported), and environments whose reset() and step() 
 """
 
 import inspect
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -15,9 +16,11 @@ from gymnasium import spaces
 from note_rl.environments import EnvFactory, as_the_space_has_it, check_listed, is_environment
 from note_rl.environments.observations import FlatReader, ObservationReader, name_of
 from note_rl.environments.step_checks import described, one_reward
-from note_rl.errors import EnvironmentMismatchError
+from note_rl.errors import EnvironmentMismatchError, say_once
 from note_rl.settings.switch_names import MARL, NUM_ENVS
-from note_rl.types import Array
+from note_rl.types import ACTION_MASK, Array, BoolArray
+
+_log = logging.getLogger(__name__)
 
 RewardDone = Callable[[Array, Array], tuple[Any, Any]]
 
@@ -63,6 +66,11 @@ class JointEnvironment(gymnasium.Env[Array, Array]):
             for index, space in enumerate(self._side.observation_spaces)
         ]
         self.action_space = _joint_actions(self.agent_action_spaces)
+
+    @property
+    def gone(self) -> BoolArray:
+        """Which agents have left the running episode [n]."""
+        return self._side.gone
 
     def _seen(self, space: spaces.Space[Any]) -> spaces.Box:
         return cast(spaces.Box, spaces.flatten_space(space) if self._flatten else space)
@@ -138,6 +146,7 @@ class _Parallel:
                 "{name: {} for name in observations}"
             )
         self.gone = self._gone()
+        self._say_if_masked(answer[1])
         return self._seen("reset()", answer[0])
 
     def step(self, actions: Sequence[Any]) -> tuple[list[Any], Array, Array, bool]:
@@ -160,6 +169,15 @@ class _Parallel:
         earned = [one_reward(self.name, reward.get(name, 0.0)) for name in self.names]
         ended = [bool(terminated.get(name, False)) for name in self.names]
         return self._seen("step()", observations), np.array(earned, np.float64), np.array(ended, np.bool_), over
+
+    def _say_if_masked(self, infos: Any) -> None:
+        if isinstance(infos, Mapping) and any(ACTION_MASK in info for info in infos.values() if info):
+            say_once(
+                _log,
+                "{} tells by action_mask which actions are allowed, and several agents do not heed it: have step() "
+                "take any action",
+                self.name,
+            )
 
     def _seen(self, method: str, observations: Mapping[Any, Any]) -> list[Any]:
         """By agent; None of those that have left."""

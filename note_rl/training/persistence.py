@@ -174,10 +174,10 @@ class Persistent:
         parameters = {name: values for name, values in arrays.items() if name.startswith(_PARAMETERS)}
         if not parameters:
             raise CheckpointError("the file is of another kind: it holds no parameters of an agent")
-        _check_meaning(head.get(_MEANING), self._meaning())
         current = self.learner.get_state()
         read = under("learner", parameters)
         check_state(read, {name: values for name, values in current.items() if name.startswith("agent/")})
+        _check_meaning(head.get(_MEANING), self._meaning())
         normaliser = ObservationNormaliser()
         with refusing_damage("the file"):
             normaliser.set_state(under("normaliser", arrays))

@@ -31,7 +31,7 @@ from note_rl.training.state import StateMaker, TrainingState
 from note_rl.types import Array, Sample, TrainResult, Update
 
 _log = logging.getLogger(__name__)
-_PENDING = "steps_pending"  # in a checkpoint's head: it lacks steps of a round that had begun
+_PENDING = "steps_pending"  # in a checkpoint's head: steps of a round that had begun are not in it
 
 
 class Trainer:
