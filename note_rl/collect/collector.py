@@ -6,13 +6,14 @@ import numpy as np
 
 from note_rl.collect.base import Collecting
 from note_rl.collect.contract import check_allowed, check_answers
-from note_rl.collect.policy_runner import Act, answers_of, masked_answers
+from note_rl.collect.policy_runner import Act, PolicyRunner, answers_of, masked_answers
 from note_rl.collect.step_rows import Rows
 from note_rl.environments import Environments
 from note_rl.environments.frames import FrameStack
 from note_rl.environments.long_episodes import say_if_none_ends
 from note_rl.environments.observations import check_finite, check_rewards, say_if_rounded
 from note_rl.errors import CheckpointError
+from note_rl.learners.base import Learner
 from note_rl.learners.recurrence import RecurrentState
 from note_rl.policy import Policy
 from note_rl.settings import Settings
@@ -61,6 +62,22 @@ class Collector(Collecting):
         self._length = np.zeros(len(envs), np.int64)
         self._answers_seen = False  # and found to fit
         self._earned: list[FloatArray] = []  # counted rewards of the steps that these two do not yet hold
+        self._is_under_way = False  # a call of collect(), also one that an exception has cut off
+
+    def begin(self, act: PolicyRunner[Learner]) -> bool:
+        """See `Collecting`; where the last call of collect() was cut off, new episodes begin."""
+        if not self._is_under_way:
+            return True
+        self.envs.restart()
+        self._rows, self._earned, self._is_under_way = Rows(self.num_envs), [], False
+        self._begin_episodes()
+        self._recurrent = RecurrentState(keeps_before=self._keep_states)
+        self.policy.reset(np.arange(self.num_envs))
+        return False
+
+    def _begin_episodes(self) -> None:
+        self._starts = np.ones(self.num_envs, np.bool_)
+        self._return, self._length = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64)
 
     def explore_with(self, policy: Policy, settings: Settings) -> None:
         """See `Collecting`."""
@@ -78,6 +95,7 @@ class Collector(Collecting):
         Returns:
             The steps taken [T, E] and the episodes that ended in them, in order.
         """
+        self._is_under_way = True
         rows, envs, policy = self._rows, self.envs, self.policy
         answers_to = answers_of(act, self._recurrent, self.rng)
         episodes: list[Episode] = []
@@ -118,6 +136,7 @@ class Collector(Collecting):
         say_if_rounded(envs.name, steps.obs)
         check_finite(envs.name, steps.next_obs)
         check_rewards(envs.name, steps.reward)  # in single precision
+        self._is_under_way = False
         return steps, episodes
 
     def _settle(self) -> None:

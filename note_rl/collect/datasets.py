@@ -187,8 +187,8 @@ def check_steps(what: str, obs: Array | None, action: Array, env: WithSpaces) ->
         counted = f"; they go from {action.min():g} to {action.max():g}, and are to be counted from 0"
         fits = numbers is None or (
             action.shape[1:] == numbers.shape
-            and action.dtype.kind in "iu"
-            and bool(((action >= 0) & (action < numbers)).all())
+            and action.dtype.kind in "iufb"
+            and bool(((action >= 0) & (action < numbers) & (action == np.floor(action))).all())
         )
     if not fits:
         raise EnvironmentMismatchError(

@@ -88,6 +88,9 @@ class Environments(Protocol):
             after a lost life, see `training_only`.
         """
 
+    def restart(self) -> None:
+        """Begins new episodes everywhere."""
+
     def get_state(self) -> dict[str, Array]:
         """The state that set_state() takes."""
 
@@ -95,7 +98,7 @@ class Environments(Protocol):
         """Brings every environment back to where it was.
 
         Returns:
-            False where that cannot be done: they then begin new episodes, or go on from wherever they are.
+            False where that cannot be done: they then begin new episodes.
 
         Raises:
             CheckpointError: The state is of another number of environments.

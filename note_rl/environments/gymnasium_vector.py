@@ -96,9 +96,9 @@ class ForeignVector(abc.ABC):
             self.observation_space = spaces.Box(space.low.reshape(1), space.high.reshape(1), dtype=space.dtype.type)
         self.obs: Array = self._begin()
 
-    def restart(self, seed: int) -> None:
+    def restart(self, seed: int | None = None) -> None:
         """Begins new episodes everywhere, from another seed."""
-        self.seed = seed
+        self.seed = self.seed + 1 if seed is None else seed
         self.alive = None
         self.obs = self._begin()
 
@@ -353,7 +353,10 @@ class SeededVector(ForeignVector):
             self.step(np.stack([actions[-left] if len(actions) >= left else idle for actions in taken]))
             left -= 1
         self._begin_episodes(wanted, np.array([len(actions) == 0 for actions in taken]))
-        return bool(np.array_equal(self.obs, state["obs"]) and np.array_equal(self._episode, wanted))
+        exact = bool(np.array_equal(self.obs, state["obs"]) and np.array_equal(self._episode, wanted))
+        if not exact:
+            self.restart()
+        return exact
 
     def _begin_episodes(self, wanted: Array, mask: BoolArray) -> None:
         if mask.any():

@@ -130,30 +130,15 @@ class VectorEnvironment:
         self.counted = np.array([wrapper.take() for wrapper in self._as_they_are]) if self._as_they_are else earned
         if self._goals:
             self.achieved_goal = np.stack([goal.achieved_goal for goal in self._goals])
-        previous, self.obs = self.obs, self._without_gone(next_obs)
+        previous, self.obs = self.obs, next_obs
         self._masks.step(told, over)
         if over:
             ended[over] = True
-            self.obs = self.obs.copy()
+            self.obs = next_obs.copy()
             for index in over:
                 self._episode[index] += 1
                 self.obs[index] = self._restart(index)
         return previous, reward, next_obs, terminated, ended
-
-    def _without_gone(self, obs: Array) -> Array:
-        """Observations [E, n, *obs] in which agents that have left see zeros from now on, as in later steps.
-
-        What they saw last is a next observation only. With it, the value of what an agent sees when its time is up
-        would be learned from the steps behind it, in which it earns nothing.
-        """
-        if not self._per_agent:
-            return obs
-        gone = np.array([env.get_wrapper_attr("gone") for env in self.envs])  # [E, n]
-        if not gone.any():
-            return obs
-        shown = obs.copy()
-        shown[gone] = 0
-        return shown
 
     def get_state(self) -> dict[str, Array]:
         """Per environment: the number of its episode, and the actions taken in it so far."""
@@ -188,15 +173,19 @@ class VectorEnvironment:
                 if is_over(bool(np.all(terminated)), truncated, info):
                     self.obs[index] = self._restart(index)
                     break
-        self.obs = self._without_gone(self.obs)
         for wrapper in self._as_they_are:
             wrapper.take()  # what was earned in the replay has been counted
         exact = bool(np.array_equal(self.obs, state["obs"]))
         if not exact:
-            for index in range(len(self.envs)):
-                self._episode[index] += 1
-                self.obs[index] = self._restart(index)
+            self.restart()
         return exact
+
+    def restart(self) -> None:
+        """Begins the next episode in every environment."""
+        self.obs = self.obs.copy()  # arrays that were handed out stay as they were
+        for index in range(len(self.envs)):
+            self._episode[index] += 1
+            self.obs[index] = self._restart(index)
 
     def close(self) -> None:
         """Closes every environment."""

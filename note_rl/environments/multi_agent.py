@@ -18,7 +18,7 @@ from note_rl.environments.observations import FlatReader, ObservationReader, nam
 from note_rl.environments.step_checks import described, one_reward
 from note_rl.errors import EnvironmentMismatchError, say_once
 from note_rl.settings.switch_names import MARL, NUM_ENVS
-from note_rl.types import ACTION_MASK, Array, BoolArray
+from note_rl.types import ACTION_MASK, Array
 
 _log = logging.getLogger(__name__)
 
@@ -66,11 +66,6 @@ class JointEnvironment(gymnasium.Env[Array, Array]):
             for index, space in enumerate(self._side.observation_spaces)
         ]
         self.action_space = _joint_actions(self.agent_action_spaces)
-
-    @property
-    def gone(self) -> BoolArray:
-        """Which agents have left the running episode [n]."""
-        return self._side.gone
 
     def _seen(self, space: spaces.Space[Any]) -> spaces.Box:
         return cast(spaces.Box, spaces.flatten_space(space) if self._flatten else space)

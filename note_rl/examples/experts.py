@@ -1,8 +1,10 @@
 """Experts to learn from: demonstrations of any function that acts, and of a controller that balances CartPole."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 from note_rl.environments import EnvLike, as_factory, flat_observations
 from note_rl.settings.demonstrations import Demonstrations
@@ -35,12 +37,20 @@ def recorded(
                 action = choose(seen)
                 obs, reward, terminated, truncated, _ = played.step(action)
                 over = terminated or truncated
-                rows.append((seen, action, float(reward), np.asarray(obs), bool(terminated), over))
+                stored = _counted(action, played.action_space)
+                rows.append((seen, stored, float(reward), np.asarray(obs), bool(terminated), over))
     finally:
         played.close()
     columns = [np.asarray(column) for column in zip(*rows, strict=True)]
-    columns[1] = columns[1].astype(np.int32 if columns[1].ndim == 1 else np.float32)
     return RecordedSteps(*columns)
+
+
+def _counted(action: Any, space: spaces.Space[Any]) -> Array:
+    """An action as it is stored: numbers in a row, or choices counted from 0."""
+    if isinstance(space, spaces.Box):
+        return np.asarray(action, np.float32).reshape(-1)
+    first = space.start if isinstance(space, spaces.Discrete | spaces.MultiDiscrete) else 0
+    return np.asarray(action - first, np.int32)
 
 
 def record(

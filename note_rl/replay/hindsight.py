@@ -173,10 +173,11 @@ class HindsightReader:
             return transitions
         goal, achieved = self._achieved(ring, source), self._achieved(ring, slots[changed])
         obs, next_obs = transitions.obs, transitions.next_obs
-        self._compare_once(obs[changed], achieved, transitions.reward[changed])
+        before = obs[changed]
+        self._compare_once(before, achieved, transitions.reward[changed])
         reward, done = self._goals.reward_done(achieved, goal)
-        done |= self._ended_otherwise(obs[changed], achieved, transitions.terminated[changed])
-        obs[changed] = self._goals.with_goal(obs[changed], goal)
+        done |= self._ended_otherwise(before, achieved, transitions.terminated[changed])
+        obs[changed] = self._goals.with_goal(before, goal)
         next_obs[changed] = self._goals.with_goal(next_obs[changed], goal)
         transitions.reward[changed] = reward
         transitions.terminated[changed] = done

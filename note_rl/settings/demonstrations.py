@@ -24,6 +24,8 @@ class Demonstrations:
 
     def __post_init__(self) -> None:
         """Refuses pairs that are none."""
+        object.__setattr__(self, "obs", np.asarray(self.obs))
+        object.__setattr__(self, "action", np.asarray(self.action))
         if len(self.obs) != len(self.action) or len(self.obs) == 0:
             raise NoteRLError(
                 f"demonstrations need one action per observation and at least one pair, got {len(self.obs)} "

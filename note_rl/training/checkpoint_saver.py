@@ -171,9 +171,9 @@ class Saver(Callback):
         self._options = options
         self._snapshot = snapshot
         self._record = record
-        record.begin(options.path)
         self._mean_return = mean_return
         check_writable(options.path, options.as_folder)
+        record.begin(options.path)
         self._writer = FileWriter(options.in_background, options.as_folder)
         self._saved_episode = self._episode()
 
@@ -231,17 +231,19 @@ class SavingRecord:
         files: Names of the numbered files, oldest first.
         best: Best mean return a file was written for.
         name: Of the file, or what names of numbered files are made of; None: it is not known.
+        path: The same with its folder, as long as that is known: it stands in no file.
     """
 
     files: list[str]
     best: float | None = None
     name: str | None = None
+    path: Path | None = None
 
     def begin(self, path: Path) -> None:
-        """Writing begins: under another name nothing is the best yet."""
-        if self.name not in (None, path.name):
+        """Writing begins: at another place nothing is the best yet."""
+        if self.name not in (None, path.name) or self.path not in (None, path.absolute()):
             self.best = None
-        self.name = path.name
+        self.name, self.path = path.name, path.absolute()
 
     def add(self, path: Path, options: SavingOptions) -> list[Path]:
         """Notes a file; returns those that are too many now.

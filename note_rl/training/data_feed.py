@@ -43,19 +43,24 @@ class Feed:
         self._stored: Steps | None = None  # of this iteration
         self._is_cut = False  # whether steps were taken that are in none of these
 
-    def begin(self) -> None:
-        """Called before a training run. What an exception has left of the last one is stored."""
+    def settle(self) -> None:
+        """Stores what an exception has left of the last training run, and marks what it has cut off."""
         if self._rounds:
             self.store()
-        self._stored = None
-        if not self.state.collector.begin(self._act) or self._is_cut:
+        if self._is_cut:
             self.state.experience.interrupt()
-        self._is_cut = False
+        self._stored, self._is_cut = None, False
+
+    def begin(self) -> None:
+        """Called before a training run."""
+        self.settle()
+        if not self.state.collector.begin(self._act):
+            self.state.experience.interrupt()
 
     @property
     def is_pending(self) -> bool:
-        """Whether steps were collected that are not stored yet."""
-        return bool(self._rounds)
+        """Whether steps were taken that are not stored."""
+        return bool(self._rounds) or self._is_cut
 
     def end(self, goes_on: bool) -> None:
         """Called after a training run; see `Collecting.end`."""

@@ -171,7 +171,7 @@ class StateMaker:
             exploring=exploring,
             sampling=sampling,
             recent=self._recent(),
-            plateau=self._plateau(),
+            plateau=PlateauWatch(self.settings.plateau),
             reward_normaliser=normaliser,
             collector=collector,
             experience=experience,
@@ -210,7 +210,7 @@ class StateMaker:
             seed=seed,
             policy=self.policy,
             recent=self._recent(former.recent if is_same_env else ()),
-            plateau=replace(former.plateau, options=self.settings.plateau) if is_same_env else self._plateau(),
+            plateau=replace(former.plateau, options=self.settings.plateau),
             reward_normaliser=normaliser,
             collector=collector,
             experience=experience,
@@ -280,9 +280,6 @@ class StateMaker:
                 self.agent.obs_normaliser.update(steps.obs)
             if normaliser is not None:
                 normaliser.update(steps, float(getattr(self.agent, "gamma", 1.0)))
-
-    def _plateau(self) -> PlateauWatch:
-        return PlateauWatch(self.settings.plateau)
 
     def _recent(self, returns: Iterable[float] = ()) -> RecentReturns:
         return RecentReturns(self.settings.trial_count, self.settings.criterion, returns)

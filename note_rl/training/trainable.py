@@ -223,6 +223,7 @@ class Trainable(Declared, Persistent):
             return Trainer(self, self.learner, settings, self._seed(settings))
         if former.settings is settings and former.state.env is self.env:
             return former
+        former.feed.settle()
         return Trainer(self, self.learner, settings, self._seed(settings), former.state)
 
     def _seed(self, settings: Settings) -> int:

@@ -124,7 +124,7 @@ def as_tensor(values: Array, device: torch.device) -> Tensor:
 
 def as_own_tensor(values: Array, device: torch.device) -> Tensor:
     """Returns a copy of an array as a tensor, in which a user's method may write: `s /= 255`; see `as_tensor`."""
-    return as_tensor(np.array(values), device)
+    return as_tensor(np.array(values) if device.type == "cpu" else values, device)
 
 
 def as_rows(values: Array, device: torch.device) -> Sequence[Tensor]:

@@ -143,31 +143,6 @@ def test_what_is_collected_has_an_agent_axis():
     assert [(episode.return_, episode.length) for episode in episodes] == [(10.0, 4)] * 3  # all agents' rewards
 
 
-class Alone(Unlike):
-    """Time is up for the scout alone, after its second step."""
-
-    def step(self, actions):
-        seen, reward, terminated, truncated, infos = super().step(actions)
-        if terminated.get("scout"):
-            terminated["scout"], truncated["scout"] = False, True
-        return seen, reward, terminated, truncated, infos
-
-
-def test_what_an_agent_saw_when_its_time_was_up_is_not_where_it_ends():
-    """It is the next observation of its last step, whose value counts; the steps behind begin with zeros."""
-    envs = VectorEnvironment(make_environments(joint_environments(Alone), 1), seed=1)
-    rows = [envs.step(np.array([[1, 1]])) for _ in range(3)]
-    scout = [(obs[0, 0, 0], next_obs[0, 0, 0], terminated[0, 0]) for obs, _, next_obs, terminated, _ in rows]
-    assert scout == [(0.0, 1.0, False), (1.0, 2.0, False), (0.0, 0.0, True)]
-    carrier = [(obs[0, 1].tolist(), terminated[0, 1]) for obs, _, _, terminated, _ in rows]
-    assert carrier == [([0.0, 0.0], False), ([1.0, -1.0], False), ([2.0, -2.0], False)]
-    other = VectorEnvironment(make_environments(joint_environments(Alone), 1), seed=1)
-    for _ in range(2):
-        other.step(np.array([[1, 1]]))
-    third = VectorEnvironment(make_environments(joint_environments(Alone), 1), seed=1)
-    assert third.set_state(other.get_state())
-
-
 def test_masks_that_several_agents_do_not_heed_are_named(caplog):
     class Masked(Unlike):
         metadata = {"name": "masked_v0"}  # noqa: RUF012

@@ -91,9 +91,11 @@ def test_another_file_begins_without_a_best(tmp_path):
     agent, optimizer = dqn(PYTORCH, trial_count=2)
     agent.path, agent.save_best_only = tmp_path / "first.dat", True
     agent.train(optimizer=optimizer, episodes=6, p=0)
-    agent.path = tmp_path / "second.dat"
-    agent.train(episodes=6, p=0)  # in which nothing is as good as the third episode
-    assert files(tmp_path) == ["first.dat", "second.dat"]
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "second.dat", tmp_path / "folder" / "second.dat"):
+        agent.path = path
+        agent.train(episodes=6, p=0)  # in which nothing is as good as the third episode
+        assert path.is_file()
 
 
 def test_the_best_is_not_known_before_there_are_enough_episodes(tmp_path, caplog):

@@ -1,6 +1,7 @@
 """Whole training runs, over both frameworks."""
 
 import logging
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -206,24 +207,30 @@ def test_training_without_set_is_refused(framework):
 
 
 class Failing(Counting):
-    """Fails once, in its 60th step."""
+    """Fails once, when it has taken its 60th step."""
 
     num_steps = 0
 
     def step(self, action):
         self.num_steps += 1
+        answer = super().step(action)
         if self.num_steps == 60:
             raise OSError("the sensor is off")
-        return super().step(action)
+        return answer
 
 
 @pytest.mark.slow_in_keras  # nothing of it is a framework's
 @pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("then", ["train", "set", "save"])
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, OSError])
-def test_what_an_exception_cuts_off_leaves_no_gap_in_the_pool(framework, error, n):
-    """Out of a callback, or of the environment: training goes on afterwards."""
-    env = Failing(11) if error is OSError else Counting(11)
-    agent, optimizer = dqn(framework, env=env, replay={"learning_starts": 1, "train_freq": 16, "num_steps": n})
+def test_what_an_exception_cuts_off_leaves_no_gap_in_the_pool(framework, error, then, n, tmp_path):
+    """Out of a callback, or of one of two environments: training goes on afterwards, also with other settings."""
+
+    def made(env):
+        replay = {"learning_starts": 1, "train_freq": 16, "num_steps": n}
+        return dqn(framework, env=env, replay=replay, num_envs=None if isinstance(env, list) else 2)
+
+    agent, optimizer = made([Failing(11), Counting(11)] if error is OSError else partial(Counting, 11))
 
     def fail(*_):
         if error is not OSError and len(agent.reward_list) == 4:
@@ -232,16 +239,23 @@ def test_what_an_exception_cuts_off_leaves_no_gap_in_the_pool(framework, error, 
     options = {"callbacks": [LambdaCallback(on_episode_end=fail)], **quietly(framework)}
     with pytest.raises(error):
         agent.train(optimizer=optimizer, total_steps=160, **options)
+    optimizer = None
+    if then == "set":
+        agent.settings = replace(agent.settings, max_grad_norm=1e9)
+    if then == "save":
+        agent.save(tmp_path / "file")
+        agent, optimizer = made([Counting(11), Counting(11)] if error is OSError else partial(Counting, 11))
+        agent.restore(tmp_path / "file")
     seen = []
     update = agent.learner.update
     agent.learner.update = lambda sample, told: (seen.append(sample), update(sample, told))[1]
-    agent.train(total_steps=240, **quietly(framework))
+    agent.train(optimizer=optimizer, total_steps=320, **quietly(framework))
     obs, next_obs = (
         np.concatenate([getattr(one, name)[..., 0].ravel() for one in seen]) for name in ("obs", "next_obs")
     )
     assert set(next_obs - obs) == set(range(1, n + 1))
-    if error is not OSError and n == 1:
-        assert len(agent._trainer.experience.buffer) == agent.num_env_steps
+    if error is not OSError and n == 1 and then != "save":
+        assert len(agent._trainer.experience.buffer) == min(300, agent.num_env_steps)
 
 
 @pytest.mark.slow_in_keras
