@@ -57,9 +57,7 @@ class Collector(Collecting):
         self._keep_states = STATE_BEFORE in reads
         self._recurrent = RecurrentState(keeps_before=self._keep_states)
         self._rows = Rows(len(envs))
-        self._starts = np.ones(len(envs), np.bool_)  # where the next step is the first of an episode
-        self._return = np.zeros(len(envs))
-        self._length = np.zeros(len(envs), np.int64)
+        self._begin_episodes()
         self._answers_seen = False  # and found to fit
         self._earned: list[FloatArray] = []  # counted rewards of the steps that these two do not yet hold
         self._is_under_way = False  # a call of collect(), also one that an exception has cut off
@@ -76,7 +74,7 @@ class Collector(Collecting):
         return False
 
     def _begin_episodes(self) -> None:
-        self._starts = np.ones(self.num_envs, np.bool_)
+        self._starts = np.ones(self.num_envs, np.bool_)  # where the next step is the first of an episode
         self._return, self._length = np.zeros(self.num_envs), np.zeros(self.num_envs, np.int64)
 
     def explore_with(self, policy: Policy, settings: Settings) -> None:
@@ -187,11 +185,11 @@ class Collector(Collecting):
             self.policy.set_state(policy)
         self._frames.set_state(under("frames", state))
         exact = self.envs.set_state(state)
-        num_envs = len(self.envs)
         self._recurrent = RecurrentState((exact and under("recurrent", state)) or None, self._keep_states)
-        self._return = np.array(state["return"]) if exact else np.zeros(num_envs)
-        self._length = np.array(state["length"]) if exact else np.zeros(num_envs, np.int64)
-        self._starts = np.array(state["starts"]) if exact else np.ones(num_envs, np.bool_)
+        self._begin_episodes()
+        if exact:
+            self._return, self._length = np.array(state["return"]), np.array(state["length"])
+            self._starts = np.array(state["starts"])
         return exact
 
     def close(self) -> None:

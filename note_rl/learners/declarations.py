@@ -77,8 +77,7 @@ class Declared:
         exploration: The generator of random numbers of exploration, while steps are collected for training; None: the
             agent acts without exploration, or is not one that declares `searches_ahead`.
         gsde: State-dependent exploration; None: its noise does not depend on the state, or there is none.
-        state_before, episode_start: Of a recurrent agent that learns from sequences, while its loss is evaluated; see
-            `initial_state`. None: the agent has no state.
+        state_before, episode_start: Of a recurrent agent, while its loss is evaluated; see `initial_state`. Else None.
         needs_memory: Whether its network must have a memory.
     """
 

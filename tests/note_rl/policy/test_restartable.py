@@ -14,7 +14,7 @@ from note_rl.policy import (
     SquashedGaussianPolicy,
     SquashedGSDEPolicy,
 )
-from note_rl.policy.composite import PolicyPerEnvironment, exploration
+from note_rl.policy.composite import PolicyPerEnvironment
 from note_rl.policy.noise import ClippedNoise, GaussianWhiteNoiseProcess, NoiseSum, OrnsteinUhlenbeckProcess
 from note_rl.settings import GSDE
 from tests.note_rl.agents.continuous import Target
@@ -49,20 +49,24 @@ class Bound(GaussianPolicy):
         self.drift = np.array(state["drift"])
 
 
+def as_it_is(policy):
+    return policy
+
+
 # What is used twice, and the policy that is made of it each time
 MADE = {
-    "random steps": (lambda: SquashedGaussianPolicy(num_random_steps=12), exploration),
-    "held noise": (lambda: GaussianPolicy(hold=5), exploration),
-    "matrix": (lambda: GSDEPolicy(hold=7), exploration),
-    "squashed matrix": (lambda: SquashedGSDEPolicy(hold=7, num_random_steps=12), exploration),
-    "counts of actions": (BoltzmannGumbelQPolicy, exploration),
+    "random steps": (lambda: SquashedGaussianPolicy(num_random_steps=12), as_it_is),
+    "held noise": (lambda: GaussianPolicy(hold=5), as_it_is),
+    "matrix": (lambda: GSDEPolicy(hold=7), as_it_is),
+    "squashed matrix": (lambda: SquashedGSDEPolicy(hold=7, num_random_steps=12), as_it_is),
+    "counts of actions": (BoltzmannGumbelQPolicy, as_it_is),
     "sum of noises": (lambda: NoiseSum([wandering(), ClippedNoise(white(), 0.5)]), NoisyPolicy),
     "noises in others made anew": (
         lambda: [wandering(), white()],
         lambda noises: NoisyPolicy(NoiseSum([noises[0], ClippedNoise(noises[1], 0.5)])),
     ),
     "policies": (lambda: [GaussianPolicy(hold=4) for _ in range(NUM_ENVS)], PolicyPerEnvironment),
-    "made by bind": (Bound, exploration),
+    "made by bind": (Bound, as_it_is),
 }
 
 
@@ -86,16 +90,9 @@ def _width(policy):
 def test_what_was_used_begins_as_new(kind):
     make, policy_of = MADE[kind]
     used = make()
-    first, again = (
-        explored(policy_of(used, **_no_noise(policy_of)), 0),
-        explored(policy_of(used, **_no_noise(policy_of)), 1),
-    )
+    first, again = (explored(policy_of(used), seed) for seed in (0, 1))
     assert not np.array_equal(first, again)
-    np.testing.assert_array_equal(again, explored(policy_of(make(), **_no_noise(policy_of)), 1))
-
-
-def _no_noise(policy_of):
-    return {"noise": None} if policy_of is exploration else {}
+    np.testing.assert_array_equal(again, explored(policy_of(make()), 1))
 
 
 @pytest.mark.parametrize("gsde", [None, GSDE()])
