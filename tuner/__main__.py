@@ -5,8 +5,6 @@ import sys
 from tuner.support import waiting_line
 from tuner.support.interrupts import begin_imports, end_work
 
-_ANSWERED_AT_ONCE = ("help", "version", "-h", "--help", "--version", "-sc", "--shell-completion")
-
 
 def main() -> int:
     """Imports the command line and runs it.
@@ -15,13 +13,13 @@ def main() -> int:
         The exit status.
     """
     begin_imports()
-    if sys.argv[1:2] == ["guide"]:
-        from tuner.commands.guide import show_at_once
+    from tuner.commands.front_page import COMPLETION, HELP, answered_at_once, as_meant
 
-        shown = show_at_once(sys.argv[2:])
-        if shown is not None:
-            return shown
-    if not set(sys.argv[1:] or ["help"]) & set(_ANSWERED_AT_ONCE):
+    words = as_meant(sys.argv[1:])
+    answered = answered_at_once(words)
+    if answered is not None:
+        return answered
+    if not set(words) & {*HELP, *COMPLETION}:
         waiting_line.show("reading the configuration")
     try:
         from tuner.cli import main as run

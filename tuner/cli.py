@@ -5,7 +5,6 @@ What the user did wrong is answered in a line or two with exit status 2.
 """
 
 import argparse
-import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from note_rl.errors import DivergedError, NoteRLError, PeerError
 from tuner.checking.hydra_messages import explain_option
 from tuner.commands import COMMANDS, Command
+from tuner.commands.front_page import COMPLETION, answered_at_once, as_meant, refuse
 from tuner.commands.multirun import Multirun
 from tuner.commands.output_folders import make_folder, remove_empty
 from tuner.commands.preflight import Preflight, admit_groups, compose_or_explain
@@ -30,11 +30,10 @@ from tuner.config.composition import conf_folder, config_loader, prepare_hydra
 from tuner.config.hydra_internals import arguments_parser, hydra_of, run_as_main
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
-from tuner.support.help_columns import in_columns, width_of, wrapped_text
+from tuner.support.help_columns import width_of
 from tuner.support.interrupts import EXIT_INTERRUPTED, begin_work
-from tuner.support.names import did_you_mean
 from tuner.support.passwords import hidden, without_password
-from tuner.support.plain_text import MAX_MESSAGE, message_of, one_line, plain, with_short_words
+from tuner.support.plain_text import MAX_MESSAGE, message_of, one_line, plain
 from tuner.support.text_files import is_full
 from tuner.trial.context import TrialContext, current_trial
 
@@ -43,26 +42,7 @@ if TYPE_CHECKING:
     from tuner.trackers.base import Tracker
     from tuner.trial.messages import JsonDict
 
-_HELP = ("-h", "--help", "help")
 EXIT_CRASHED = 1
-EXIT_REFUSED = 2
-
-_EXAMPLES = (
-    ("tuner train agent=ppo env=acrobot seed=3", "one run"),
-    ("tuner train -m agent=dqn,ppo seed=1,2", "each combination"),
-    ("tuner train experiment=dqn_cartpole", "published settings"),
-    ("tuner tune agent=ppo", "a study; type it again to resume it"),
-    ("tuner find lr agent=ppo", "a learning rate to begin with"),
-    ("tuner play runs/NAME", "watch what was learned"),
-    ("tuner export runs/NAME", "the policy as an ONNX model"),
-    ("tuner plot runs/NAME runs/OTHER", "learning curves"),
-)
-_MORE_EXAMPLES = (
-    ("tuner options ppo", "settings of an agent, with ranges"),
-    ("tuner guide tune", "how a study works"),
-    ("tuner doctor", "what is installed (tuner --version)"),
-)
-_COMMAND_COLUMNS, _EXAMPLE_COLUMNS = 33, 41
 
 
 @dataclass
@@ -156,23 +136,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
         sys.argv[1:] = map(without_password, arguments)  # W&B and other libraries write down how they were called
-    name, *others = arguments or [""]
-    if name in _HELP and others and others[0] in COMMANDS:
-        name, *others = arguments = [others[0], "--help", *others[1:]]  # tuner help train
+    name, *others = arguments = as_meant(arguments)
     if _runs_own_code(name, arguments) and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # env.id=my_pkg:MyEnv-v0 finds my_pkg.py here, as `python` would
-    if name in _HELP and others:
-        return _refuse(f"there is no command {others[0]!r}{did_you_mean(others[0], COMMANDS)}")
-    if name in ("", *_HELP):
-        sys.stdout.write(_help_page(width_of(sys.stdout)))
-        return 0
-    if name in ("--version", "version"):
-        sys.stdout.write(f"tuner {_version()}\n")
-        return 0
-    if name in ("-sc", "--shell-completion"):
+    if name in COMPLETION:
         return _answered(COMMANDS["train"], lambda: _complete(arguments))
-    if name not in COMMANDS:
-        return _refuse(f"there is no command {name!r}{did_you_mean(name, COMMANDS)}")
+    if (status := answered_at_once(arguments)) is not None:
+        return status
     command = COMMANDS[name]
     try:
         return _answered(command, lambda: _dispatch(command, others))
@@ -199,7 +169,7 @@ def _answered(command: Command, work: Callable[[], int]) -> int:
         with speaking_of_settings():
             return work()
     except (UserError, NoteRLError) as error:
-        return _refuse(str(error), command)
+        return refuse(str(error), command)
     except (DivergedError, PeerError) as error:
         sys.stderr.write(f"tuner {command.name}: {plain(message_of(error), MAX_MESSAGE)}\n")
         return EXIT_CRASHED
@@ -211,10 +181,10 @@ def _answered(command: Command, work: Callable[[], int]) -> int:
     except HydraException as error:
         first, _, rest = str(error).strip().partition("\n")
         reason = rest.partition("\n")[0] if first.endswith(":") else ""  # what a class of the user's own has raised
-        return _refuse(f"{first} {reason}".strip(), command)
+        return refuse(f"{first} {reason}".strip(), command)
     except Exception as error:  # noqa: BLE001 - the border of the program: what is left is a crash, shown as such
         if is_full(error):
-            return _refuse(f"the disk is full ({one_line(message_of(error))}); make room and start again", command)
+            return refuse(f"the disk is full ({one_line(message_of(error))}); make room and start again", command)
         sys.stderr.write(hidden(describe_crash(error)))
         return EXIT_CRASHED
 
@@ -280,10 +250,10 @@ def _called(command: Command, checked: Preflight, options: argparse.Namespace) -
 def _options(command: Command, parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
     """Parses the command line with Hydra's own parser; its errors are replaced by our words."""
 
-    def refuse(message: str) -> NoReturn:
+    def refused(message: str) -> NoReturn:
         raise UserError(f"{message}; tuner {command.name} --help says more")
 
-    parser.error = refuse  # type: ignore[method-assign]
+    parser.error = refused  # type: ignore[method-assign]
     options, unknown = parser.parse_known_intermixed_args(arguments)
     if unknown:
         raise explain_option(unknown[0], arguments, command.config_name)
@@ -373,37 +343,3 @@ def _complete(arguments: list[str]) -> int:
         os.environ["COMP_LINE"] = " ".join([words[0], *words[2:]])
         return _hand_to_hydra(HydraJob(COMMANDS[words[1]]), options, parser)
     return _hand_to_hydra(HydraJob(COMMANDS["train"]), options, parser)
-
-
-def _refuse(message: str, command: Command | None = None) -> int:
-    prefix = "tuner" if command is None else f"tuner {command.name}"
-    sys.stderr.write(f"{plain(with_short_words(hidden(f'{prefix}: {message}')), MAX_MESSAGE)}\n")
-    return EXIT_REFUSED
-
-
-def _help_page(width: int | None) -> str:
-    """All commands, and examples, for a terminal of that width."""
-    commands = [(f"{one.name:<10}{one.usage}".rstrip(), one.summary) for one in COMMANDS.values()]
-    of_commands = [(f"tuner {one.name} NAME", one.example) for one in COMMANDS.values() if one.example]
-    examples = [*_EXAMPLES, *of_commands, *_MORE_EXAMPLES]
-    paragraphs = (
-        wrapped_text("Hyperparameter tuning for reinforcement learning.", width),
-        ["usage: tuner COMMAND ..."],
-        in_columns(commands, _COMMAND_COLUMNS, width),
-        wrapped_text("Settings are KEY=VALUE, choices are GROUP=NAME:", width),
-        in_columns(examples, _EXAMPLE_COLUMNS, width),
-        [
-            *wrapped_text("`tuner COMMAND --help` lists all choices and settings,", width),
-            *wrapped_text("`tuner COMMAND --cfg job` shows the configuration as composed.", width),
-        ],
-    )
-    return "\n\n".join("\n".join(lines) for lines in paragraphs) + "\n"
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("note-rl")
-    except PackageNotFoundError:  # a checkout that was not installed
-        return str(importlib.import_module("note_rl").__version__)

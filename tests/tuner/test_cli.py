@@ -93,6 +93,7 @@ def test_help_shows_the_settings_as_typed(tuner: CommandLine) -> None:
 
 def test_help_fits_a_narrow_terminal(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tuner.cli.width_of", lambda stream: 40)
+    monkeypatch.setattr("tuner.commands.front_page.width_of", lambda stream: 40)
     for arguments in (["--help"], ["tune", "--help"], ["doctor", "--help"]):
         lines = tuner(*arguments).output.splitlines()
         assert [line for line in lines if len(line) > 40 and len(line.split()) > 1] == []
@@ -185,6 +186,27 @@ def test_asking_for_help_imports_nothing_heavy(tmp_path: Path) -> None:
     finished = in_a_process("-c", script, folder=tmp_path)
     assert finished.stderr == ""
     assert finished.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["--version"], ["guide", "tune"], ["trian"], ["help", "trian"]])
+def test_what_needs_no_configuration_is_answered_without_hydra_and_numpy(tmp_path: Path, words: list[str]) -> None:
+    script = (
+        f"import sys; sys.argv = ['tuner', *{words}]; from tuner.__main__ import main; status = main();"
+        "heavy = ('hydra', 'omegaconf', 'numpy', 'tuner.cli');"
+        "print(); print(status, [name for name in heavy if name in sys.modules])"
+    )
+    finished = in_a_process("-c", script, folder=tmp_path)
+    unknown = "tuner: there is no command 'trian'; did you mean train?\n"
+    assert finished.stderr == (unknown if "trian" in words else "")
+    assert finished.stdout.splitlines()[-1] == f"{2 if 'trian' in words else 0} []"
+
+
+def test_a_choice_that_is_not_there_is_refused_without_gymnasium(tmp_path: Path) -> None:
+    script = (
+        "import sys; from tuner.cli import main; status = main(['tune', 'agent=ppoo']);"
+        "print(status, [name for name in ('gymnasium', 'optuna', 'pyarrow') if name in sys.modules])"
+    )
+    assert in_a_process("-c", script, folder=tmp_path).stdout == "2 []\n"
 
 
 def test_checking_a_run_imports_no_framework(tmp_path: Path) -> None:

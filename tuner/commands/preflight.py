@@ -176,18 +176,20 @@ def compose_or_explain(loader: ConfigLoader, config_name: str, overrides: Sequen
 def _check(
     loader: ConfigLoader, config_name: str, overrides: Sequence[str], known: frozenset[str], with_run: bool
 ) -> Preflight:
-    from tuner.executors.executor_factory import runs_in_this_process
-    from tuner.runs import config_checks
-    from tuner.runs.checkpoints import check_weights
-    from tuner.runs.run_folders import changes_of, check_framework_of
-    from tuner.runs.run_strategy import check_trials
-
     try:
         config = compose_or_explain(loader, config_name, overrides)
     except UserError:
         if any(override.startswith("resume=") and override != "resume=null" for override in overrides):
+            from tuner.runs.run_folders import changes_of
+
             changes_of(overrides)  # what only the run's own file has is unknown here, and cannot be changed
         raise
+    from tuner.executors.executor_factory import runs_in_this_process  # these bring Gymnasium, a third of a refusal
+    from tuner.runs import config_checks
+    from tuner.runs.checkpoints import check_weights
+    from tuner.runs.run_folders import check_framework_of
+    from tuner.runs.run_strategy import check_trials
+
     try:
         resolved = config_checks.check_config(config, known, config_name, loader.get_group_options)
     except UserError as error:

@@ -63,7 +63,11 @@ def test_what_is_no_terminal_gets_no_line(monkeypatch: pytest.MonkeyPatch, is_du
 
 @pytest.mark.parametrize(
     ("typed", "expected"),
-    [(["train"], f"{ERASED}reading the configuration ...{ERASED}"), (["train", "--help"], ""), ([], "")],
+    [
+        (["train"], f"{ERASED}reading the configuration ...{ERASED}"),
+        (["train", "--help"], ""),
+        (["-sc", "install=bash"], ""),
+    ],
 )
 def test_a_command_begins_with_it(monkeypatch: pytest.MonkeyPatch, typed: list[str], expected: str) -> None:
     terminal = a_terminal(monkeypatch)
