@@ -13,7 +13,7 @@ def main() -> int:
         The exit status.
     """
     begin_imports()
-    from tuner.commands.front_page import COMPLETION, HELP, answered_at_once, as_meant
+    from tuner.commands.at_once import COMPLETION, HELP, answered_at_once, as_meant
 
     words = as_meant(sys.argv[1:])
     answered = answered_at_once(words)

@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from note_rl.errors import DivergedError, NoteRLError, PeerError
 from tuner.checking.hydra_messages import explain_option
 from tuner.commands import COMMANDS, Command
-from tuner.commands.front_page import COMPLETION, answered_at_once, as_meant, refuse
+from tuner.commands.at_once import COMPLETION, answered_at_once, as_meant, refuse
 from tuner.commands.multirun import Multirun
 from tuner.commands.output_folders import make_folder, remove_empty
 from tuner.commands.preflight import Preflight, admit_groups, compose_or_explain

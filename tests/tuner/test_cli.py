@@ -93,7 +93,7 @@ def test_help_shows_the_settings_as_typed(tuner: CommandLine) -> None:
 
 def test_help_fits_a_narrow_terminal(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tuner.cli.width_of", lambda stream: 40)
-    monkeypatch.setattr("tuner.commands.front_page.width_of", lambda stream: 40)
+    monkeypatch.setattr("tuner.commands.at_once.width_of", lambda stream: 40)
     for arguments in (["--help"], ["tune", "--help"], ["doctor", "--help"]):
         lines = tuner(*arguments).output.splitlines()
         assert [line for line in lines if len(line) > 40 and len(line.split()) > 1] == []
