@@ -136,7 +136,7 @@ class FilmedEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
         frame = self.env.render()
         if not isinstance(frame, np.ndarray) or frame.ndim != 3:
             raise EnvironmentMismatchError(f"{self.env} draws no pictures: it needs the render mode rgb_array")
-        self._frames.append(frame)
+        self._frames.append(frame.copy())  # many environments draw into one array
 
 
 def drawing_environment(env: Any, render_mode: str | None) -> Any:
@@ -152,10 +152,10 @@ def drawing_environment(env: Any, render_mode: str | None) -> Any:
     if isinstance(env, EnvFactory):
         return replace(env, kwargs={**env.kwargs, "render_mode": render_mode})()
     made = env if is_environment(env) else env()
-    if made is env and not can_be_made_again(env):
+    if can_be_made_again(made) and (made is env or made.render_mode != render_mode):
+        return _drawing(made, render_mode, is_users=made is env)
+    if made is env:
         made = copied(env, COPY_ADVICE)
-    if can_be_made_again(made) and made.render_mode != render_mode:
-        return gymnasium.make(made.spec, render_mode=render_mode)
     inner = getattr(made, "unwrapped", made)
     modes = (getattr(inner, "metadata", None) or {}).get("render_modes") or ()
     if getattr(inner, "render_mode", None) != render_mode:
@@ -166,6 +166,39 @@ def drawing_environment(env: Any, render_mode: str | None) -> Any:
             )
         inner.render_mode = render_mode
     return made
+
+
+def _drawing(env: Env, render_mode: str | None, is_users: bool) -> Env:
+    """An environment like one of Gymnasium's that draws, with what was changed in it since it was made.
+
+    That is a copy, which also has what wrappers have measured. Where a copy cannot be made, or does not draw, and for a
+    window, which may be opened when an environment is made, it is another one with the same plain attributes.
+    """
+    if render_mode != "human":
+        try:
+            drawn = copied(env, COPY_ADVICE) if is_users else env
+            drawn.unwrapped.render_mode = render_mode
+            drawn.reset()
+            if render_mode is None or isinstance(drawn.render(), np.ndarray):
+                return drawn
+        except Exception as error:  # noqa: BLE001 - of whatever kind: then it has to be made to draw
+            _log.debug("%s is made again to be filmed: %s", env, error)
+    assert env.spec is not None
+    again, before = gymnasium.make(env.spec, render_mode=render_mode), gymnasium.make(env.spec)
+    for name, value in vars(env.unwrapped).items():
+        if name != "render_mode" and _is_plain(value) and not _is_same(value, vars(before.unwrapped).get(name)):
+            setattr(again.unwrapped, name, value)
+    for unused in [before] if is_users else [before, env]:
+        unused.close()
+    return again
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, bool | int | float | str | np.ndarray | np.generic)
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    return type(value) is type(other) and np.array_equal(value, other)
 
 
 WriteFilm = Callable[[FilmFile, list[Array]], None]

@@ -21,7 +21,7 @@ from tuner.results.protocol import DEFAULT_BASELINE
 from tuner.results.records import CONFIRM, EARLIER_STUDY, PRIORS, RACE, SCREEN, TEST, StudySummary
 from tuner.results.statistics import probability_of_improvement
 from tuner.results.sweep_verdict import sweep_verdict
-from tuner.trial.messages import Outcome
+from tuner.results.test_stage import unfinished_tests
 
 _PARTS = {
     "final": "{} at the end of training",
@@ -45,8 +45,7 @@ def _judged(summary: StudySummary) -> Verdict:
         return found
     if summary.is_sweep:
         return sweep_verdict(summary)
-    test_runs = summary.stage(TEST)
-    unfinished = sum(run.outcome in (None, Outcome.STOPPED) for run in test_runs) + _missing(summary)
+    unfinished = "" if label is None else unfinished_tests(summary, [label])
     scores = scores_of(summary, TEST, label)
     if label is None or unfinished or not scores:
         return _without_test(summary, unfinished)
@@ -56,17 +55,6 @@ def _judged(summary: StudySummary) -> Verdict:
     more = [*_better_baselines(summary, scores), *targets.warnings(summary, label)]
     more += [sentence for part in parts(InResults) for sentence in part.warnings(summary)]
     return replace(found, sentence=" ".join([found.sentence, *more]))
-
-
-def _missing(summary: StudySummary) -> int:
-    """How many runs of the test stage have not begun."""
-    if summary.winner_label is None or not summary.stage(TEST):
-        return 0
-    asked = summary.budget.get("test seeds")
-    num_seeds = asked if isinstance(asked, int) else 0
-    entered = Counter(run.label for run in summary.stage(TEST))
-    tested = {summary.winner_label, summary.default_label, *summary.baselines}
-    return sum(max(0, num_seeds - entered[label]) for label in tested)
 
 
 def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verdict:
@@ -230,7 +218,7 @@ def _without_result(summary: StudySummary) -> Verdict:
     return Verdict(Finding.ALL_FAILED, sentence)
 
 
-def _without_test(summary: StudySummary, unfinished: int) -> Verdict:
+def _without_test(summary: StudySummary, unfinished: str) -> Verdict:
     """There are scores, but none that may be shown as a result."""
     best = max(
         (run for run in summary.stage(summary.first_stage) if run.complete and run.feasible),
@@ -241,10 +229,8 @@ def _without_test(summary: StudySummary, unfinished: int) -> Verdict:
     tuning = _tuning_scores(summary, label)
     params = describe_params(summary.params_of(label), summary.weights)
     score = f", score in the search {tuning} on {counted(tuning.n, 'seed')}" if tuning else ""
-    state = "The test runs have no score" if summary.stage(TEST) else "There is no finished test stage yet"
-    if unfinished:
-        in_all = len(summary.stage(TEST)) + _missing(summary)
-        state = f"The test stage has not finished (missing: {unfinished} of {counted(in_all, 'run')})"
+    without_score = "The test runs have no score" if summary.stage(TEST) else "There is no finished test stage yet"
+    state = unfinished or without_score
     if summary.starts.get(label) == DEFAULT_BASELINE:
         best_so_far = f"Best so far: {label}, the default configuration{score}. {state}."
     else:

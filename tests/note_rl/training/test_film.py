@@ -74,6 +74,70 @@ def test_mp4_of_every_kind_of_environment(framework, env, tmp_path):
         assert not env.closed  # a copy was filmed
 
 
+class OnOneCanvas(Drawn):
+    """Draws into the same array each time, as many environments do."""
+
+    def __init__(self, length=4):
+        super().__init__(length)
+        self.canvas = np.zeros((33, 35, 3), np.uint8)
+
+    def render(self):
+        self.canvas[:] = 20 * self.step_number
+        return self.canvas
+
+
+@ONCE
+def test_pictures_that_are_drawn_into_one_array_stay_what_they_were(framework, tmp_path):
+    agent_in(framework, OnOneCanvas).animate_agent(100, tmp_path / "film.gif")
+    assert brightness(tmp_path / "film.gif")[0] == [0, 20, 40, 60, 80]
+
+
+class Measuring(gymnasium.ObservationWrapper, gymnasium.utils.RecordConstructorArgs):
+    """Shows how often it was asked, as a wrapper with running statistics would."""
+
+    def __init__(self, env):
+        gymnasium.utils.RecordConstructorArgs.__init__(self)
+        super().__init__(env)
+        self.count = 0.0
+
+    def observation(self, obs):
+        return obs + 0.0 * self.count
+
+
+def changed(**more):
+    env = gymnasium.make("CartPole-v1", **more)
+    env.unwrapped.gravity = -30.0
+    env = Measuring(env)
+    env.count = 7.0
+    return env
+
+
+@ONCE
+@pytest.mark.parametrize("mode", ["rgb_array", "human", None])
+@pytest.mark.parametrize("given", [changed(), changed, changed(render_mode="rgb_array")])
+def test_what_was_changed_in_an_environment_is_filmed_with_it(monkeypatch, framework, given, mode):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    drawn = drawing_environment(given, mode)
+    assert drawn is not given
+    assert drawn.unwrapped.render_mode == mode
+    assert drawn.unwrapped.gravity == -30.0
+    assert mode == "human" or drawn.count == 7.0
+    drawn.reset(seed=1)
+    assert mode != "rgb_array" or drawn.render().shape == (400, 600, 3)
+    drawn.close()
+
+
+@ONCE
+def test_where_a_copy_cannot_be_made_plain_attributes_are_taken_over(framework):
+    env = gymnasium.make("CartPole-v1")
+    env.unwrapped.gravity = -30.0
+    env.unwrapped.lock = (number for number in ())  # a generator cannot be copied
+    drawn = drawing_environment(env, "rgb_array")
+    assert drawn.unwrapped is not env.unwrapped
+    assert drawn.unwrapped.gravity == -30.0
+    assert not hasattr(drawn.unwrapped, "lock")
+
+
 @ONCE
 def test_an_episode_is_kept_in_several_ways(framework, tmp_path):
     pictures = tmp_path / "pictures"

@@ -142,6 +142,17 @@ def test_the_paired_permutation_test_counts_signs() -> None:
         paired_permutation_p([1.0], [1.0, 2.0])
 
 
+def test_signs_of_many_pairs_are_drawn() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(0.4, 1.0, 17)
+    p = paired_permutation_p(x, np.zeros(17))
+    signs = 1 - 2 * ((np.arange(2**17)[:, None] >> np.arange(17)) & 1)
+    exact = np.mean((signs * x).sum(axis=1) >= x.sum() - 1e-12)
+    assert 0.001 < exact < 0.5
+    assert p == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 2**16))
+    assert paired_permutation_p(np.ones(30), np.zeros(30)) == 2**-16  # never 0
+
+
 def test_the_paired_permutation_test_is_exact() -> None:
     """Under no difference, p <= 1/8 happens in at most one of eight cases."""
     rng = np.random.default_rng(0)

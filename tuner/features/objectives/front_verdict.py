@@ -9,6 +9,7 @@ from tuner.results.findings import Estimate, Finding, Verdict, estimate
 from tuner.results.insights.failures import failed_tests
 from tuner.results.number_format import counted, describe_params, join_words
 from tuner.results.records import CONFIRM, SCREEN, TEST, Objective, RunRecord, StudySummary
+from tuner.results.test_stage import missing_tests, unfinished_tests
 
 _LISTED = 4
 Row = tuple[Estimate, ...]
@@ -40,7 +41,8 @@ def objectives_of(summary: StudySummary) -> tuple[Objective, ...]:
 def front_members(summary: StudySummary) -> tuple[FrontMember, ...]:
     """The front by the first objective, best first, and the default configuration behind it where it was tested."""
     stage = _latest(summary)
-    labels = [*FRONT.of(summary), *([summary.default_label] if summary.stage(TEST, summary.default_label) else [])]
+    default = [summary.default_label] if stage == TEST and summary.stage(TEST, summary.default_label) else []
+    labels = [*FRONT.of(summary), *default]
     rows = {label: row for label in labels if (row := _row(summary, summary.stage(stage, label)))}
     losses = {label: _losses(summary, row) for label, row in rows.items()}
     ordered = sorted(rows, key=lambda label: (label not in FRONT.of(summary), losses[label]))
@@ -67,8 +69,11 @@ def front_verdict(summary: StudySummary) -> Verdict:
 
 
 def _latest(summary: StudySummary) -> str:
-    """The stage that the front is judged by."""
-    return next((stage for stage in (TEST, CONFIRM) if summary.stage(stage)), SCREEN)
+    """The stage that the front is judged by: the last one that has finished."""
+    begun = [stage for stage in (TEST, CONFIRM) if summary.stage(stage)]
+    if TEST in begun and missing_tests(summary, FRONT.of(summary)):
+        begun.remove(TEST)
+    return next(iter(begun), SCREEN)
 
 
 def _named(summary: StudySummary) -> str:
@@ -141,11 +146,12 @@ def _details(summary: StudySummary, own: Sequence[FrontMember]) -> tuple[str, ..
     details = []
     if summary.is_sweep:
         details.append("Each job ran once, and the best of many values are usually too good.")
-    elif summary.stage(TEST):
+    elif _latest(summary) == TEST:
         details.append("All values are interquartile means on held-out test seeds.")
         lost = [member.label for member in own if member.beaten]
         if lost:
             details.append(f"On these seeds {join_words(lost)} turned out to be beaten after all.")
     else:
-        details.append("There is no finished test stage yet. These values are usually too good, as the best of many.")
+        state = unfinished_tests(summary, FRONT.of(summary)) or "There is no finished test stage yet"
+        details.append(f"{state}. These values are usually too good, as the best of many.")
     return (*details, *failed_tests(summary))

@@ -174,6 +174,21 @@ def test_the_verdict_names_the_front_and_who_beats_the_default(tmp_path: Path) -
     assert math.isclose(front_members(summary)[0].losses[0], -92.0)
 
 
+def test_a_test_stage_that_has_not_finished_decides_nothing() -> None:
+    """Of five test seeds, trial 0 and the default have no run yet: on test seeds nobody would beat trial 1."""
+    runs = [run for run in front_study() if run.stage != "test" or run.label == "trial 1"]
+    confirmed = [measured(label, score, 5.0, "confirm") for label, score in (("trial 0", 70.0), ("trial 1", 60.0))]
+    summary = StudySummary("s", "final", "E-v0", "dqn", "torch", (*runs, *confirmed), "trial 1", others=TIME)
+    summary = replace(summary, facts={FRONT.key: ("trial 1", "trial 0")}, budget={"test seeds": 5})
+    assert [(one.label, one.beaten) for one in front_members(summary)] == [("trial 0", False), ("trial 1", True)]
+    found = verdict(summary)
+    assert "on their seeds 1 is unbeaten: trial 0" in found.sentence
+    assert "on test seeds" not in found.sentence
+    assert "The test stage has not finished (missing: 10 of 15 runs)." in found.details[0]
+    finished = replace(summary, runs=(*front_study(), *confirmed))
+    assert "on test seeds 2 are unbeaten" in verdict(finished).sentence
+
+
 def test_a_spread_over_a_wider_front_is_not_called_the_front() -> None:
     screened = [measured(f"trial {n}", 10.0 * n, 10.0 + n) for n in range(1, 6)]  # each better and slower: none beaten
     screened.append(measured("trial 6", 9.0, 30.0))  # beaten by all
