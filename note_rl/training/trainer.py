@@ -109,6 +109,13 @@ class Trainer:
         self.steps.prepare(optimizer, self.settings.max_grad_norm, names, jit)
         self._jit, self._expected = jit, list(of_the_agent(names))
         self.adaptation.bind()
+        rates = [numbers.values.get(LEARNING_RATE) for numbers in self.learner.optimizer_numbers()]
+        if LEARNING_RATE in self.schedules.for_learner and len(set(rates)) > 1:
+            _log.warning(
+                "the schedule of learning_rate replaces the rates of all optimizers and parameter groups (%s) by one; "
+                "to keep them apart, leave it out and give each optimizer a schedule of its own",
+                ", ".join("a schedule" if rate is None else f"{rate:g}" for rate in rates),
+            )
 
     def adapted_anew(self) -> None:
         """Something is adapted that was not before, and has to go into compiled code from the next iteration on."""

@@ -7,6 +7,7 @@ import pytest
 
 from note_rl import LambdaCallback, errors
 from note_rl.errors import CheckpointError, SettingsError
+from note_rl.noise import GaussianWhiteNoiseProcess
 from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
 from tests.note_rl.frameworks import frameworks
 from tests.note_rl.small_environments import Counting
@@ -159,3 +160,22 @@ def test_rollouts_are_shared_by_the_environments_there_are(framework):
         agent.set(policy=SoftmaxPolicy(), PPO=True, batch=16, update_steps=32, num_epochs=1, **settings)
         result = agent.train(optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=1, p=0, **options)
         assert (result.num_env_steps, result.num_gradient_steps) == (32, 2)
+
+
+@pytest.mark.parametrize(("second", "warned"), [(1e-3, True), (1e-4, False)])
+def test_one_scheduled_rate_for_optimizers_of_several_is_warned_of(framework, caplog, second, warned):
+    agent = framework.agents.DDPG(hidden_size=(4,), env="Pendulum-v1")
+    agent.set(
+        noise=GaussianWhiteNoiseProcess(),
+        pool_size=50,
+        batch=4,
+        seed=1,
+        schedules={"learning_rate": lambda progress: 1e-3},
+    )
+    optimizers = [framework.optimizers.adam(agent.param[0], 1e-4), framework.optimizers.adam(agent.param[1], second)]
+    with caplog.at_level(logging.WARNING, logger="note_rl"):
+        agent.train(optimizer=optimizers, total_steps=20, p=0)
+    found = [record.getMessage() for record in caplog.records]
+    assert [message.partition(";")[0] for message in found] == warned * [
+        "the schedule of learning_rate replaces the rates of all optimizers and parameter groups (0.0001, 0.001) by one"
+    ]
