@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tuner.checking.features import InChecking
 from tuner.checking.section_types import StudyConfig
 from tuner.errors import UserError
-from tuner.results.metric import StepsTo
+from tuner.results.metric import TARGETS
 
 
 def _typed(settings: StudyConfig, overrides: Sequence[str]) -> None:
@@ -17,10 +17,10 @@ def _typed(settings: StudyConfig, overrides: Sequence[str]) -> None:
             raise UserError(f"{word} is one budget, and study.budgets lists several: leave it out")
     if settings.others:
         raise UserError("study.budgets compares budgets by one score, and study.metric lists more: name one of them")
-    if settings.first_metric.startswith(StepsTo.prefix):
+    if settings.first_metric.startswith(tuple(kind.prefix for kind in TARGETS)):
         raise UserError(
-            f"study.metric={settings.first_metric} counts in shares of the budget, so scores of several budgets cannot "
-            "be compared: use mixed, final, auc or best with study.budgets"
+            f"study.metric={settings.first_metric} goes by the length of the budget, so scores of several budgets "
+            "cannot be compared: use mixed, final, auc or best with study.budgets"
         )
     if settings.search is not None:
         raise UserError(
