@@ -121,6 +121,12 @@ class JointEnvironment(gymnasium.Env[Array, Array]):
             self.env.close()
 
 
+_ALONE = (
+    "{} truncates one agent while others go on: that agent learns that its last state is worth nothing, as if it had "
+    "ended there; truncate all agents together"
+)
+
+
 class _Parallel:
     """A PettingZoo parallel environment: dictionaries keyed by the agent's name; agents may leave."""
 
@@ -161,6 +167,8 @@ class _Parallel:
             )
         self.gone = self._gone()
         over = bool(self.gone.all()) or all(terminated[name] or truncated.get(name) for name in chosen)
+        if not over and any(truncated.get(name) and not terminated[name] for name in chosen):
+            say_once(_log, _ALONE, self.name)
         earned = [one_reward(self.name, reward.get(name, 0.0)) for name in self.names]
         ended = [bool(terminated.get(name, False)) for name in self.names]
         return self._seen("step()", observations), np.array(earned, np.float64), np.array(ended, np.bool_), over
@@ -248,6 +256,8 @@ class _Lists:
         late = _late(infos, number)
         terminated, over = terminated & ~late, over or bool(late.all())
         self.gone |= terminated
+        if not over and bool((ended & ~self.gone).any()):
+            say_once(_log, _ALONE, self.name)
         return self._seen(observations), _broadcast(reward, number, np.float64), terminated, over
 
     def _seen(self, observations: Any) -> list[Any]:

@@ -155,6 +155,46 @@ def test_masks_that_several_agents_do_not_heed_are_named(caplog):
     assert "Masked tells by action_mask which actions are allowed" in caplog.text
 
 
+class LeavesByTime(Unlike):
+    """The scout leaves as its own time is up, while the carrier goes on."""
+
+    def __init__(self, alone: bool) -> None:
+        super().__init__()
+        self.alone = alone
+
+    def step(self, actions):
+        seen, reward, terminated, truncated, infos = super().step(actions)
+        late = {name: truncated[name] or terminated[name] for name in reward}
+        return (
+            (seen, reward, dict.fromkeys(reward, False), late, infos)
+            if self.alone
+            else (seen, reward, terminated, truncated, infos)
+        )
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_an_agent_whose_time_is_up_alone_is_warned_of(caplog, alone):
+    env = JointEnvironment(LeavesByTime(alone))
+    env.reset(seed=1)
+    for _ in range(4):
+        env.step(np.array([1, 0]))
+    assert ("LeavesByTime truncates one agent while others go on" in caplog.text) is alone
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_so_is_one_of_an_environment_of_lists(caplog, number):
+    class OneLate(Lists):
+        def step(self, actions):
+            seen, reward, terminated, truncated, infos = super().step(actions)
+            return seen, reward, terminated, [number == 1 or truncated[0], truncated[1]], infos
+
+    env = JointEnvironment(OneLate(new_style=True, by_time=True))
+    env.reset(seed=1)
+    for _ in range(3):
+        env.step(np.array([[0.5, 0.0], [1.0, -1.0]], np.float32))
+    assert ("OneLate truncates one agent" in caplog.text) is (number == 1)
+
+
 def test_environments_come_back_where_they_were():
     def make():
         return VectorEnvironment(make_environments(joint_environments(CoordinationGame), 2), seed=1)
