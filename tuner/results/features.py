@@ -104,6 +104,7 @@ class InResults:
         choice: The chosen configurations of a study, where that is not one winner.
         verdict: In place of that on a winner, where the study is of another kind.
         special: The kind of a study without one winner for one environment by one score, in words; empty: it has one.
+        excludes: Whether a configuration, given by its label, cannot be chosen whatever its scores are.
     """
 
     facts: tuple[Fact[Any], ...] = ()
@@ -123,6 +124,7 @@ class InResults:
     choice: Callable[[StudySummary], Choice | None] = nothing
     verdict: Callable[[StudySummary], Verdict | None] = nothing
     special: Callable[[StudySummary], str] = nothing
+    excludes: Callable[[StudySummary, str], bool | None] = nothing
 
 
 def first_stages() -> tuple[str, ...]:

@@ -127,7 +127,7 @@ def _winner_without_result(summary: StudySummary, label: str, failing: str) -> V
 
 def _known_instead(summary: StudySummary, default_scores: dict[int, float]) -> str:
     """The best known settings, where the default configuration has lower test scores than they have or none."""
-    known = {label: scores_of(summary, TEST, label) for label in summary.baselines}
+    known = {label: scores_of(summary, TEST, label) for label in _known(summary)}
     found = {
         label: estimate([*scores.values()])
         for label, scores in known.items()
@@ -137,6 +137,11 @@ def _known_instead(summary: StudySummary, default_scores: dict[int, float]) -> s
     if best is None or (default_scores and estimate([*default_scores.values()]).iqm >= found[best].iqm):
         return ""
     return f"Train with {best.replace(' ', '=')} instead: test IQM {found[best]}."
+
+
+def _known(summary: StudySummary) -> list[str]:
+    """The known settings that may be advised."""
+    return [one for one in summary.baselines if not any(part.excludes(summary, one) for part in parts(InResults))]
 
 
 def _finished_none(summary: StudySummary, label: str) -> str:
@@ -352,7 +357,7 @@ def _better_baselines(summary: StudySummary, scores: dict[int, float]) -> list[s
     """That the winner ends behind known settings, and what to train in its place: the best of them first."""
     found = {
         label: difference_of(scores, known)
-        for label in summary.baselines
+        for label in _known(summary)
         if (known := scores_of(summary, TEST, label)) and not _finished_none(summary, label)
     }
     behind = sorted((label for label in found if found[label].iqm < 0.0), key=lambda label: found[label].iqm)

@@ -82,13 +82,23 @@ def _tested(summary: StudySummary, label: str) -> str:
     return "; ".join(told)
 
 
+def _violated(summary: StudySummary, label: str | None) -> list[str]:
+    """The constraints that a configuration violates on test seeds."""
+    runs = [] if label is None else [run for run in summary.stage(TEST, label) if run.complete]
+    return Feasibility(_of(summary)).violated(runs) if runs else []
+
+
+def _excludes(summary: StudySummary, label: str) -> bool:
+    return bool(_violated(summary, label))
+
+
 def _warnings(summary: StudySummary) -> list[str]:
-    """Of the winner and the default configuration, what the test seeds show that they do not hold."""
-    own, told = Feasibility(_of(summary)), []
-    names = {summary.default_label: "the default configuration", summary.winner_label: "the winner"}
-    for label, name in reversed(names.items()):
-        runs = [] if label is None else [run for run in summary.stage(TEST, label) if run.complete]
-        if runs and (violated := own.violated(runs)):
+    """Of the winner, the default configuration and known ones, what the test seeds show that they do not hold."""
+    told = []
+    alternatives = {summary.default_label: "the default configuration", **{one: one for one in summary.baselines}}
+    names = {summary.winner_label: "the winner", **{k: v for k, v in alternatives.items() if k != summary.winner_label}}
+    for label, name in names.items():
+        if violated := _violated(summary, label):
             no_choice = "" if name == "the winner" else ", so it is no alternative"
             told.append(f"On test seeds {name} is not feasible ({join_words(violated)}){no_choice}.")
     return told
@@ -101,4 +111,5 @@ PART = InResults(
     verdict=_verdict,
     preface=_preface,
     warnings=_warnings,
+    excludes=_excludes,
 )

@@ -368,6 +368,20 @@ def test_a_winner_that_does_not_hold_on_test_seeds_is_not_praised(tmp_path: Path
     )
 
 
+@pytest.mark.parametrize(("seconds", "advised"), [(4.0, True), (7.0, False)])
+def test_known_settings_that_are_not_feasible_are_not_advised(tmp_path: Path, seconds: float, advised: bool) -> None:
+    summary = constrained(tmp_path, "seconds<5", num_test_seeds=5)
+    winners = summary.stage("test", summary.winner_label)
+    known = [
+        replace(one, label="experiment big", number=50 + i, value=(one.score or 0.0) + 100.0, seconds=seconds)
+        for i, one in enumerate(winners)
+    ]
+    found = verdict(replace(summary, runs=(*summary.runs, *known), baselines=("experiment big",))).sentence
+    assert ("train with experiment=big instead" in found) is advised
+    refused = "On test seeds experiment big is not feasible (seconds 7 against < 5), so it is no alternative."
+    assert (refused in found) is not advised
+
+
 def test_a_study_without_constraints_has_no_such_column(tmp_path: Path) -> None:
     summary = run_study(tmp_path, FakeExecutor(1, timed), **SMALL)
     assert "feasible" not in rows(summary)[0]
