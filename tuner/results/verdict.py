@@ -94,9 +94,12 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
         )
         return replace(base, sentence=sentence)
     default, difference = estimate([*default_scores.values()]), difference_of(scores, default_scores)
+    compared = f"{subject}: {result}, against {default} for the default configuration"
+    if _is_excluded(summary, summary.default_label):
+        return replace(base, sentence=f"{compared}, which cannot be chosen.", default=default)
     improvement = probability_of_improvement(winner.points, default.points)
     finding, conclusion = _conclusion(difference, improvement)
-    sentences = [f"{subject}: {result}, against {default} for the default configuration.", conclusion]
+    sentences = [f"{compared}.", conclusion]
     sentences += _lower_end(summary, label) if finding is Finding.BETTER else []
     about_noise = [_noise_details(noise)] if noise else []
     return replace(
@@ -113,7 +116,8 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
 def _winner_without_result(summary: StudySummary, label: str, failing: str) -> Verdict:
     """All test runs of the winner failed: the penalty that the sampler got is no result of theirs."""
     details = (*_start_details(summary, label), *failed_tests(summary))
-    default_scores = scores_of(summary, TEST, summary.default_label)
+    is_excluded = _is_excluded(summary, summary.default_label)
+    default_scores = {} if is_excluded else scores_of(summary, TEST, summary.default_label)
     default_failing = _finished_none(summary, summary.default_label)
     known = _known_instead(summary, {} if default_failing else default_scores)
     if label == summary.default_label or default_failing or not default_scores:
@@ -141,7 +145,11 @@ def _known_instead(summary: StudySummary, default_scores: dict[int, float]) -> s
 
 def _known(summary: StudySummary) -> list[str]:
     """The known settings that may be advised."""
-    return [one for one in summary.baselines if not any(part.excludes(summary, one) for part in parts(InResults))]
+    return [label for label in summary.baselines if not _is_excluded(summary, label)]
+
+
+def _is_excluded(summary: StudySummary, label: str) -> bool:
+    return any(part.excludes(summary, label) for part in parts(InResults))
 
 
 def _finished_none(summary: StudySummary, label: str) -> str:

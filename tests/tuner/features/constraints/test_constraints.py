@@ -368,6 +368,22 @@ def test_a_winner_that_does_not_hold_on_test_seeds_is_not_praised(tmp_path: Path
     )
 
 
+@pytest.mark.parametrize(("seconds", "kept"), [(4.0, True), (7.0, False)])
+def test_a_better_default_that_is_not_feasible_is_not_kept(tmp_path: Path, seconds: float, kept: bool) -> None:
+    summary = constrained(tmp_path, "seconds<5", num_test_seeds=5)
+    better = [
+        replace(one, value=(one.score or 0.0) + 100.0, seconds=seconds) if one.label == "default" else one
+        for one in summary.runs
+    ]
+    found = verdict(replace(summary, runs=tuple(better)))
+    assert (found.finding is Finding.DEFAULT_AS_GOOD) is kept
+    assert ("keep it" in found.sentence) is kept
+    assert ("for the default configuration, which cannot be chosen. On test seeds the" in found.sentence) is not kept
+    failing = [replace(one, outcome=Outcome.CRASHED) if one.label == summary.winner_label else one for one in better]
+    without = verdict(replace(summary, runs=tuple(failing)))
+    assert ("Keep the default configuration" in without.sentence) is kept
+
+
 @pytest.mark.parametrize(("seconds", "advised"), [(4.0, True), (7.0, False)])
 def test_known_settings_that_are_not_feasible_are_not_advised(tmp_path: Path, seconds: float, advised: bool) -> None:
     summary = constrained(tmp_path, "seconds<5", num_test_seeds=5)
