@@ -79,11 +79,12 @@ def _begun_with(store: StudyStore, study: str) -> list[str]:
 
 
 def _values_of_best(summary: StudySummary) -> Iterator[Mapping[str, Scalar]]:
-    """Values by path, the winner's first, then by the score of screening."""
+    """Values by path, the winner's first, then by the score of screening; infeasible ones come last."""
     screened = [run for run in summary.runs if run.stage == SCREEN]
     if not summary.maximised:
         screened = [replace(run, value=None if run.value is None else -run.value) for run in screened]
-    best = [run.label for run in choose_candidates(screened, len(screened))]
+    ranked = choose_candidates(screened, len(screened))
+    best = [run.label for run in sorted(ranked, key=lambda run: not run.feasible)]
     labels = dict.fromkeys((*chosen(summary).labels, *best))
     return filter(None, map(summary.params_of, labels))
 

@@ -99,7 +99,7 @@ class InResults:
         columns: Of the tables of runs, behind the score.
         preface: Sentences before the details of any verdict.
         sentences: Among the details of the verdict on the winner.
-        warnings: Sentences behind that of the verdict on the winner.
+        warnings: Sentences behind that of the verdict on the winner, or on several.
         kept_metrics: Names of the metrics that runs log whose last values are kept, among the scores of a run.
         choice: The chosen configurations of a study, where that is not one winner.
         verdict: In place of that on a winner, where the study is of another kind.
@@ -180,6 +180,16 @@ def chosen(summary: StudySummary) -> Choice:
     """The configurations chosen by a study."""
     found = next(filter(None, (part.choice(summary) for part in parts(InResults))), None)
     return found or Choice(() if summary.winner_label is None else (summary.winner_label,))
+
+
+def is_excluded(summary: StudySummary, label: str) -> bool:
+    """Whether a configuration cannot be chosen whatever its scores are."""
+    return any(part.excludes(summary, label) for part in parts(InResults))
+
+
+def warnings_of_features(summary: StudySummary) -> list[str]:
+    """Sentences behind that of the verdict."""
+    return [sentence for part in parts(InResults) for sentence in part.warnings(summary)]
 
 
 def special(summary: StudySummary) -> str:

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 
 from tuner.features import parts
-from tuner.results.features import InResults
+from tuner.results.features import InResults, is_excluded, warnings_of_features
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL, Estimate, Finding, Verdict, estimate
 from tuner.results.insights import targets
 from tuner.results.insights.differences import difference_of, scores_of
@@ -52,8 +52,7 @@ def _judged(summary: StudySummary) -> Verdict:
     if failing := _finished_none(summary, label):
         return _winner_without_result(summary, label, failing)
     found = _tested(summary, label, scores)
-    more = [*_better_baselines(summary, scores), *targets.warnings(summary, label)]
-    more += [sentence for part in parts(InResults) for sentence in part.warnings(summary)]
+    more = [*_better_baselines(summary, scores), *targets.warnings(summary, label), *warnings_of_features(summary)]
     return replace(found, sentence=" ".join([found.sentence, *more]))
 
 
@@ -95,7 +94,7 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
         return replace(base, sentence=sentence)
     default, difference = estimate([*default_scores.values()]), difference_of(scores, default_scores)
     compared = f"{subject}: {result}, against {default} for the default configuration"
-    if _is_excluded(summary, summary.default_label):
+    if is_excluded(summary, summary.default_label):
         return replace(base, sentence=f"{compared}, which cannot be chosen.", default=default)
     improvement = probability_of_improvement(winner.points, default.points)
     finding, conclusion = _conclusion(difference, improvement)
@@ -116,8 +115,8 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
 def _winner_without_result(summary: StudySummary, label: str, failing: str) -> Verdict:
     """All test runs of the winner failed: the penalty that the sampler got is no result of theirs."""
     details = (*_start_details(summary, label), *failed_tests(summary))
-    is_excluded = _is_excluded(summary, summary.default_label)
-    default_scores = {} if is_excluded else scores_of(summary, TEST, summary.default_label)
+    cannot_be_chosen = is_excluded(summary, summary.default_label)
+    default_scores = {} if cannot_be_chosen else scores_of(summary, TEST, summary.default_label)
     default_failing = _finished_none(summary, summary.default_label)
     known = _known_instead(summary, {} if default_failing else default_scores)
     if label == summary.default_label or default_failing or not default_scores:
@@ -145,11 +144,7 @@ def _known_instead(summary: StudySummary, default_scores: dict[int, float]) -> s
 
 def _known(summary: StudySummary) -> list[str]:
     """The known settings that may be advised."""
-    return [label for label in summary.baselines if not _is_excluded(summary, label)]
-
-
-def _is_excluded(summary: StudySummary, label: str) -> bool:
-    return any(part.excludes(summary, label) for part in parts(InResults))
+    return [label for label in summary.baselines if not is_excluded(summary, label)]
 
 
 def _finished_none(summary: StudySummary, label: str) -> str:

@@ -228,7 +228,8 @@ def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> 
     elif why := why_unpruned(definition) or next(filter(None, (one.why_pruned(study) for one in parts(InStudy))), ""):
         notes.append(why)
     else:
-        notes += _why_nothing_was_pruned(study, sum(run.stage == SCREEN and run.complete for run in runs))
+        complete = [run for run in runs if run.stage == SCREEN and run.complete]
+        notes += _why_nothing_was_pruned(study, complete)
     starts = _starts(study)
     if starts:
         listed = join_words(f"{label} is {name}" for label, name in starts.items())
@@ -249,14 +250,16 @@ def _remarks(runs: list[RunRecord]) -> list[str]:
     return [f"{kept}, first {first.stage}/{first.number}: {first.reason}."]
 
 
-def _why_nothing_was_pruned(study: optuna.Study, num_complete: int) -> list[str]:
+def _why_nothing_was_pruned(study: optuna.Study, complete: list[RunRecord]) -> list[str]:
     """Either of two reasons, where it has not been decided yet at which rungs to prune."""
-    if not num_complete:
+    if not complete:
         return []
     if not study.user_attrs.get(attributes.FACTS, {}).get("pruner"):
         return ["Nothing was pruned: pruning is off (pruner=none)."]
     needed = study.user_attrs[attributes.SETTINGS]["min_trials_to_prune"]
-    few = f"{counted(num_complete, 'complete run')} {'is' if num_complete == 1 else 'are'}"
+    number = sum(run.feasible for run in complete)  # others are no measure
+    kind = "complete run" if number == len(complete) else "feasible complete run"
+    few = f"{counted(number, kind)} {'is' if number == 1 else 'are'}"
     return [f"Nothing was pruned: {few} too few to judge early scores by, {needed} are needed."]
 
 

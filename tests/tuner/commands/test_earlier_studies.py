@@ -1,6 +1,7 @@
 """A search that starts with what another study has found."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import optuna
@@ -9,6 +10,9 @@ import pytest
 import tuner as platform
 from tests.tuner.command_line import CommandLine
 from tests.tuner.commands.fake_studies import FAKE, SMALL_STUDY, STORAGE, tune
+from tests.tuner.reporting.summaries import run
+from tuner.commands import earlier_studies
+from tuner.results.records import StudySummary
 
 pytestmark = pytest.mark.usefixtures("fake_executor")
 LATER = ("study.name=later", "study.num_trials=6")
@@ -53,6 +57,16 @@ def test_the_best_configurations_of_an_earlier_study_are_tried_first(tuner: Comm
     assert ("number 1 of the best configurations of study mine" in answer.output) != (
         "Of the configurations that the search was started with (warm_start), trial" in answer.output
     )
+
+
+def test_infeasible_configurations_come_behind_feasible_ones() -> None:
+    scores = {"trial 0": 9.0, "trial 1": 5.0, "trial 2": 8.0, "trial 3": 7.0}
+    runs = [
+        replace(run(label, "screen", score, params={GAMMA: score}), feasible=score < 8.0)
+        for label, score in scores.items()
+    ]
+    summary = StudySummary("s", "final", "E-v0", "dqn", "torch", tuple(runs), "trial 1")
+    assert [values[GAMMA] for values in earlier_studies._values_of_best(summary)] == [5.0, 7.0, 9.0, 8.0]
 
 
 def test_the_default_configuration_among_the_best_is_called_so(tuner: CommandLine) -> None:

@@ -82,9 +82,9 @@ def _tested(summary: StudySummary, label: str) -> str:
     return "; ".join(told)
 
 
-def _violated(summary: StudySummary, label: str | None) -> list[str]:
+def _violated(summary: StudySummary, label: str) -> list[str]:
     """The constraints that a configuration violates on test seeds."""
-    runs = [] if label is None else [run for run in summary.stage(TEST, label) if run.complete]
+    runs = [run for run in summary.stage(TEST, label) if run.complete]
     return Feasibility(_of(summary)).violated(runs) if runs else []
 
 
@@ -93,15 +93,21 @@ def _excludes(summary: StudySummary, label: str) -> bool:
 
 
 def _warnings(summary: StudySummary) -> list[str]:
-    """Of the winner, the default configuration and known ones, what the test seeds show that they do not hold."""
-    told = []
-    alternatives = {summary.default_label: "the default configuration", **{one: one for one in summary.baselines}}
-    names = {summary.winner_label: "the winner", **{k: v for k, v in alternatives.items() if k != summary.winner_label}}
-    for label, name in names.items():
-        if violated := _violated(summary, label):
-            no_choice = "" if name == "the winner" else ", so it is no alternative"
-            told.append(f"On test seeds {name} is not feasible ({join_words(violated)}){no_choice}.")
-    return told
+    """Of what was chosen, the default configuration and known ones, what the test seeds show that they do not hold."""
+    own = chosen(summary).labels
+    others = {summary.default_label: "the default configuration", **{one: one for one in summary.baselines}}
+    told = [_not_feasible(summary, label, "the winner" if len(own) == 1 else label) for label in own]
+    told += [
+        _not_feasible(summary, label, name, ", so it is no alternative")
+        for label, name in others.items()
+        if label not in own
+    ]
+    return [*filter(None, told)]
+
+
+def _not_feasible(summary: StudySummary, label: str, name: str, meaning: str = "") -> str:
+    violated = _violated(summary, label)
+    return f"On test seeds {name} is not feasible ({join_words(violated)}){meaning}." if violated else ""
 
 
 PART = InResults(

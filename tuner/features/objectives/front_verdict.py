@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tuner.features.objectives.facts import FRONT
 from tuner.features.objectives.pareto_front import as_losses, front_of, is_beaten
+from tuner.results.features import is_excluded, warnings_of_features
 from tuner.results.findings import Estimate, Finding, Verdict, estimate
 from tuner.results.insights.failures import failed_tests
 from tuner.results.number_format import counted, describe_params, join_words
@@ -45,10 +46,9 @@ def front_members(summary: StudySummary) -> tuple[FrontMember, ...]:
     labels = [*FRONT.of(summary), *default]
     rows = {label: row for label in labels if (row := _row(summary, summary.stage(stage, label)))}
     losses = {label: _losses(summary, row) for label, row in rows.items()}
+    rivals = [losses[label] for label in rows if not is_excluded(summary, label)]
     ordered = sorted(rows, key=lambda label: (label not in FRONT.of(summary), losses[label]))
-    return tuple(
-        FrontMember(label, rows[label], losses[label], is_beaten(losses[label], losses.values())) for label in ordered
-    )
+    return tuple(FrontMember(label, rows[label], losses[label], is_beaten(losses[label], rivals)) for label in ordered)
 
 
 def front_verdict(summary: StudySummary) -> Verdict:
@@ -65,7 +65,8 @@ def front_verdict(summary: StudySummary) -> Verdict:
     listed = "; ".join(_described(summary, member) for member in unbeaten[:_LISTED])
     rest = f"; and {len(unbeaten) - _LISTED} more" if len(unbeaten) > _LISTED else ""
     sentence = f"{_how_many(summary, complete, len(unbeaten))}{': ' if listed else ''}{listed}{rest}."
-    return Verdict(Finding.FRONT, f"{sentence} {_about_default(summary, members)}".strip(), _details(summary, own))
+    sentences = filter(None, (sentence, _about_default(summary, members), *warnings_of_features(summary)))
+    return Verdict(Finding.FRONT, " ".join(sentences), _details(summary, own))
 
 
 def _latest(summary: StudySummary) -> str:

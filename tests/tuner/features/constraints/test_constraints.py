@@ -33,7 +33,7 @@ from tuner.features.constraints.study import FeasiblePruner
 from tuner.features.objectives.facts import FRONT
 from tuner.results.columns import rows
 from tuner.results.findings import Finding
-from tuner.results.records import RunRecord, StudySummary
+from tuner.results.records import Objective, RunRecord, StudySummary
 from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.results.verdict import verdict
 from tuner.study import StudyRunner, StudyStore
@@ -382,6 +382,27 @@ def test_a_better_default_that_is_not_feasible_is_not_kept(tmp_path: Path, secon
     failing = [replace(one, outcome=Outcome.CRASHED) if one.label == summary.winner_label else one for one in better]
     without = verdict(replace(summary, runs=tuple(failing)))
     assert ("Keep the default configuration" in without.sentence) is kept
+
+
+@pytest.mark.parametrize(("seconds", "feasible"), [(4.0, True), (7.0, False)])
+def test_a_default_that_is_not_feasible_beats_no_front(tmp_path: Path, seconds: float, feasible: bool) -> None:
+    later = [("trial 0", 50.0, 3.0), ("trial 1", 90.0, 4.5), ("default", 95.0, seconds)]
+    runs = [taking(label, took, seed, "test", final=score) for label, score, took in later for seed in range(5)]
+    runs = [replace(one, value=one.scores["final"]) for one in runs]
+    screened = [taking("trial 0", 3.0), taking("trial 1", 4.5)]
+    summary = StudySummary("s", "score", "E-v0", "dqn", "torch", (*screened, *runs), "trial 1")
+    summary = replace(
+        summary,
+        others=(Objective("final", "final", maximised=True),),
+        facts={FRONT.key: ("trial 1", "trial 0"), CONSTRAINTS.key: ("seconds<5",)},
+    )
+    found = verdict(summary).sentence
+    assert ("on test seeds none is unbeaten" in found) is feasible
+    assert ("trial 1 with score 90" in found) is not feasible
+    refused = (
+        "On test seeds the default configuration is not feasible (seconds 7 against < 5), so it is no alternative."
+    )
+    assert found.endswith(refused) is not feasible
 
 
 @pytest.mark.parametrize(("seconds", "advised"), [(4.0, True), (7.0, False)])
