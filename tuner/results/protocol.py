@@ -35,6 +35,7 @@ _STREAM_OF_STAGE = {CONFIRM: "select", TEST: "test"}
 """All others have the seeds that configurations are tuned on."""
 _MOST_RACED = 8
 _SAMPLER_KEY = len(STREAMS)
+_COMPARISON_KEY = len(STREAMS) + 2  # the one between is that of ablations
 DRAWS = 2**29
 """Seeds of the streams are below `len(STREAMS)` times this."""
 
@@ -52,14 +53,35 @@ def seed_stream(study_seed: int, stream: str, count: int) -> tuple[int, ...]:
     Raises:
         UserError: A negative study seed.
     """
-    if study_seed < 0:
-        raise UserError(f"seed={study_seed} must not be negative")
+    _check_seed(study_seed)
     index = STREAMS.index(stream)
     rng = np.random.default_rng(np.random.SeedSequence(study_seed, spawn_key=(index,)))
     draws: dict[int, None] = {}
     while len(draws) < count:
         draws[int(rng.integers(DRAWS))] = None
     return tuple(len(STREAMS) * draw + index for draw in draws)
+
+
+def _check_seed(seed: int) -> None:
+    if seed < 0:
+        raise UserError(f"seed={seed} must not be negative")
+
+
+def comparison_seeds(seed: int, count: int) -> tuple[int, ...]:
+    """The seeds on which `tuner bench` and `tuner compare` train: none of a study's, whichever seed that has.
+
+    All are in the fourth quarter of what is below 2**31, and the streams of studies end below it. So a winner that was
+    lucky on its test seeds is not tried on the same ones again. Asking for more gives the same ones first.
+
+    Raises:
+        UserError: A negative seed.
+    """
+    _check_seed(seed)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_COMPARISON_KEY,)))
+    draws: dict[int, None] = {}
+    while len(draws) < count:
+        draws[int(rng.integers(DRAWS))] = None
+    return tuple(len(STREAMS) * DRAWS + draw for draw in draws)
 
 
 def stage_seeds(study_seed: int, stage: str, count: int) -> tuple[int, ...]:

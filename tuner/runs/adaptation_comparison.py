@@ -13,7 +13,7 @@ from tuner.config.composition import RunConfig
 from tuner.errors import UserError
 from tuner.results.findings import MIN_SCORES_FOR_INTERVAL
 from tuner.results.metric import Mixed, make_metric
-from tuner.results.protocol import penalty, seed_stream
+from tuner.results.protocol import comparison_seeds, penalty
 from tuner.results.statistics import Interval, difference_interval, iqm
 from tuner.runs.build import build_run
 from tuner.runs.functions import is_function, random_return
@@ -66,7 +66,7 @@ class AdaptiveComparison:
 
 def runs_of(config: JsonDict, num_seeds: int) -> Iterator[tuple[str, int, JsonDict]]:
     """All runs: which arm, which seed, and with which configuration."""
-    for seed in seed_stream(int(config["seed"]), "test", num_seeds):
+    for seed in comparison_seeds(int(config["seed"]), num_seeds):
         for arm in ARMS:
             yield arm, seed, {**config, "seed": seed, "adaptive": config["adaptive"] if arm == "adaptive" else {}}
 

@@ -14,6 +14,7 @@ from tuner.results.protocol import (
     STREAMS,
     Pruning,
     StudySettings,
+    comparison_seeds,
     decide_rungs,
     penalty,
     plan_stages,
@@ -28,6 +29,19 @@ from tuner.trial.messages import Outcome
 def run(number: int, value: float | None, stage: str = "screen", label: str = "", **changes: object) -> RunRecord:
     fields: dict[str, object] = {"outcome": Outcome.COMPLETE, "seed": 0, "params": {}, **changes}
     return RunRecord(number=number, stage=stage, label=label or f"trial {number}", value=value, **fields)  # type: ignore[arg-type]
+
+
+def test_comparisons_have_seeds_of_no_study() -> None:
+    """Not by luck: those of studies stay below where these begin, whatever the seed of either."""
+    found = comparison_seeds(0, 2000)
+    assert len(set(found)) == 2000
+    assert found[:5] == comparison_seeds(0, 5)
+    assert found[:5] != comparison_seeds(1, 5)
+    assert min(found) >= 3 * 2**29
+    assert max(found) < 2**31
+    assert max(max(seed_stream(seed, stream, 2000)) for seed in range(3) for stream in STREAMS) < 3 * 2**29
+    with pytest.raises(UserError, match="seed=-1 must not be negative"):
+        comparison_seeds(-1, 1)
 
 
 def test_the_seed_streams_are_disjoint() -> None:

@@ -15,7 +15,7 @@ from tuner.checking.features import named
 from tuner.commands.preflight import check_command
 from tuner.config.composition import REFERENCE, run_config_of
 from tuner.errors import UserError
-from tuner.results.protocol import seed_stream
+from tuner.results.protocol import comparison_seeds
 from tuner.runs.config_checks import resolve
 from tuner.support.names import is_folder_name
 from tuner.support.text_files import atomic_write, parse_json
@@ -67,7 +67,7 @@ class Cell:
     def runs(self, num_seeds: int) -> Iterator[tuple[str, int, JsonDict]]:
         """Its runs on fresh seeds, the same ones for every entrant: name, seed and configuration of each."""
         run = {key: value for key, value in self.config.items() if key != _REFERENCE}
-        for seed in seed_stream(int(self.config["seed"]), "test", num_seeds):
+        for seed in comparison_seeds(int(self.config["seed"]), num_seeds):
             yield self.arm, seed, {**run, "seed": seed}
 
 
