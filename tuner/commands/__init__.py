@@ -6,11 +6,12 @@ its primary config, absolute), and what was typed (of a sweep, what this run is 
 What the user did wrong is a `tuner.errors.UserError`; `tuner.cli` prints it.
 
 A module may also have `check(config, folder, overrides, config_dir)`, called before the folder is made
-(`has_check`), `plan(config, overrides, config_dir) -> int`, which only says what would be done and writes nothing
-(`has_plan`, with `plan=true`), and, if it trains one run (`has_objective`): `objective(config, trial) -> float`, what
-it is for a job of hydra/sweeper=optuna, with `tracker_of(config)` and `trained_config(config)` for the trackers of such
-a sweep, and `run_of_multirun(config, folder, overrides, member) -> int` for one run of `-m`. A command that only prints
-what is configured has `show(config, overrides, config_dir) -> int` in the place of `run` (`only_shows`).
+(`has_check`), `check_jobs(jobs, config_dir)`, called for a sweep (`is_search`), `plan(config, overrides, config_dir) ->
+int`, which only says what would be done and writes nothing (`has_plan`, with `plan=true`), and, if it trains one run
+(`has_objective`): `objective(config, trial) -> float`, what it is for a job of hydra/sweeper=optuna, with
+`tracker_of(config)` and `trained_config(config)` for the trackers of such a sweep, and
+`run_of_multirun(config, folder, overrides, member) -> int` for one run of `-m`. A command that only prints what is
+configured has `show(config, overrides, config_dir) -> int` in the place of `run` (`only_shows`).
 """
 
 from pathlib import Path

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from tuner.commands.multirun import RunOfMultirun
-    from tuner.commands.preflight import Preflight
+    from tuner.commands.preflight import Job, Preflight
     from tuner.trackers.base import Tracker
     from tuner.trial.context import TrialContext
     from tuner.trial.messages import JsonDict
@@ -41,6 +41,9 @@ class CommandModule(Protocol):
     ) -> None:
         """Refuses what is known to be wrong before anything is written."""
 
+    def check_jobs(self, jobs: Sequence["Job"], config_dir: str | Path | None) -> None:
+        """Refuses jobs of one sweep that do not go together."""
+
     def show(self, config: "DictConfig", overrides: Sequence[str], config_dir: str | Path | None) -> int:
         """Prints what is configured, and returns the exit status."""
 
@@ -70,7 +73,7 @@ class Command:
             an s behind the name, and its first choice that of the group.
         usage: The arguments that may follow the name, for the help page.
         folder_key: The setting that names another folder to write into.
-        is_search: Whether features give what is typed another meaning.
+        is_search: Whether features give what is typed another meaning, and its module has a `check_jobs`.
         module: Where it is; empty: the one of its name in this package.
         example: Its use beside `tuner NAME STUDY`, for the help page.
         typed: The overrides; a setting that bears the name of a group gets the name that it has in its config.
@@ -145,4 +148,6 @@ class Command:
         if self.has_check:
             folder = found.sweep_folder if multirun else found.folder
             self.load().check(found.config, folder, tuple(overrides), config_dir)
+        if self.is_search and found.jobs:
+            self.load().check_jobs(found.jobs, config_dir)
         return found

@@ -5,7 +5,7 @@ Hydra's own answers ("to append to your config use +...") are replaced in `tuner
 
 import re
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -31,6 +31,19 @@ _MOST_ALTERNATIVES = 16  # of one sweep, checked one by one; the jobs of the oth
 
 
 @dataclass(frozen=True)
+class Job:
+    """One job of a sweep, as it is checked.
+
+    Attributes:
+        overrides: What is typed for it.
+        config: Composed of it.
+    """
+
+    overrides: tuple[str, ...]
+    config: DictConfig
+
+
+@dataclass(frozen=True)
 class Preflight:
     """A composed and checked configuration, interpolations unresolved, and where the command writes.
 
@@ -39,12 +52,14 @@ class Preflight:
         folder: Of a single run.
         sweep_folder: Of a multirun, above the folders of its runs.
         multirun: Whether the configuration itself asks for several runs, by hydra.mode.
+        jobs: Of a sweep, the first one, and for each further value the one that has it in place of the first.
     """
 
     config: DictConfig
     folder: Path
     sweep_folder: Path
     multirun: bool
+    jobs: tuple[Job, ...] = ()
 
 
 def preflight(config_name: str, overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> DictConfig:
@@ -89,9 +104,9 @@ def check_command(
     known = _known_keys(config_name, config_dir and Path(config_dir).absolute())
     _refuse_search(config_name, first, known)
     found = _check(loader, config_name, first, known, with_run)
-    for variant in others:
-        _check(loader, config_name, variant, known, with_run)
-    return found
+    checked = [found.config, *(_check(loader, config_name, variant, known, with_run).config for variant in others)]
+    jobs = [Job(tuple(variant), config) for variant, config in zip((first, *others), checked, strict=True)]
+    return replace(found, jobs=tuple(jobs)) if others else found
 
 
 def admit_groups(config_dir: str | Path | None, overrides: Sequence[str], config_name: str | None = None) -> None:

@@ -17,6 +17,7 @@ from rich.text import Text
 from tuner.checking.features import typed_again, typed_within
 from tuner.commands.command import CommandModule
 from tuner.commands.features import InCommands
+from tuner.commands.preflight import Job
 from tuner.commands.study_from_config import check_study, define, search_parts
 from tuner.commands.study_loading import leads_to
 from tuner.commands.study_plan import make_plan
@@ -72,6 +73,22 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     if has_studies(url := str(config.storage.url)):
         with StudyStore(url) as store:
             refuse_another(store, definition)
+
+
+def check_jobs(jobs: Sequence[Job], config_dir: str | Path | None) -> None:
+    """Refuses jobs of a sweep that would be the same study: the second one would only continue the first."""
+    names: dict[tuple[str, Path], Job] = {}
+    for job in jobs:
+        if _other(job.config) is not None:
+            return  # which has names of its own
+        definition = define(job.config, job.overrides, config_dir)
+        known = names.setdefault((str(job.config.storage.url), definition.study_folder), job)
+        if known is not job:
+            one, other = next(pair for pair in zip(known.overrides, job.overrides, strict=True) if len({*pair}) > 1)
+            raise UserError(
+                f"{one} and {other} are searched in the same study, {definition.name}, so that the second job would "
+                "only continue the first: type a command for each, with a study.name of its own"
+            )
 
 
 def plan(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> int:

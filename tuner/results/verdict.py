@@ -7,6 +7,7 @@ optimism.
 
 import math
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.features import parts
@@ -18,7 +19,7 @@ from tuner.results.insights.failures import failed_tests, kinds_of
 from tuner.results.insights.winner_ties import Noise, seed_noise
 from tuner.results.number_format import counted, describe_params, format_number, join_words
 from tuner.results.protocol import DEFAULT_BASELINE
-from tuner.results.records import CONFIRM, EARLIER_STUDY, PRIORS, RACE, SCREEN, TEST, StudySummary
+from tuner.results.records import CONFIRM, EARLIER_STUDY, PRIORS, RACE, SCREEN, TEST, RunRecord, StudySummary
 from tuner.results.statistics import probability_of_improvement
 from tuner.results.sweep_verdict import sweep_verdict
 from tuner.results.test_stage import unfinished_tests
@@ -96,9 +97,9 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
     compared = f"{subject}: {result}, against {default} for the default configuration"
     if is_excluded(summary, summary.default_label):
         return replace(base, sentence=f"{compared}, which cannot be chosen.", default=default)
-    improvement = probability_of_improvement(winner.points, default.points)
+    improvement = probability_of_improvement(*_with_lost_runs(summary, {label: winner, summary.default_label: default}))
     finding, conclusion = _conclusion(difference, improvement)
-    sentences = [f"{compared}.", conclusion]
+    sentences = [f"{compared}.", *_left_out(summary, (label, summary.default_label)), conclusion]
     sentences += _lower_end(summary, label) if finding is Finding.BETTER else []
     about_noise = [_noise_details(noise)] if noise else []
     return replace(
@@ -110,6 +111,25 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
         difference=difference,
         improvement=improvement,
     )
+
+
+def _with_lost_runs(summary: StudySummary, found: Mapping[str, Estimate]) -> list[list[float]]:
+    """Test scores of each, with a value below all of them for each run that has none: such a run beats no other."""
+    lowest = min(min(one.points) for one in found.values()) - 1.0
+    return [[*one.points, *[lowest] * len(_lost(summary, label))] for label, one in found.items()]
+
+
+def _lost(summary: StudySummary, label: str) -> list[RunRecord]:
+    return [run for run in summary.stage(TEST, label) if run.failed and run.score is None]
+
+
+def _left_out(summary: StudySummary, labels: Sequence[str]) -> Iterator[str]:
+    """That test runs of a configuration have no score, so that its figures are those of the others."""
+    for label in labels:
+        lost, runs = _lost(summary, label), summary.stage(TEST, label)
+        if lost:
+            whose = "the default configuration" if label == summary.default_label else label
+            yield f"{len(lost)} of {counted(len(runs), 'test run')} of {whose} failed without a score: left out there."
 
 
 def _winner_without_result(summary: StudySummary, label: str, failing: str) -> Verdict:

@@ -137,6 +137,14 @@ def test_ctrl_c_ends_all_studies_of_a_multirun(tuner: CommandLine) -> None:
     assert "study.name=first,second" in answer.errors
 
 
+@pytest.mark.parametrize("named", [(), ("study.name=mine",), ("seed=0,1",)])
+def test_jobs_of_a_sweep_that_are_the_same_study_are_refused(tuner: CommandLine, named: tuple[str, ...]) -> None:
+    refused = tuner.refused("tune", "-m", "agent=synthetic", *SMALL_STUDY, "sampler=tpe,random", *named)
+    assert "sampler=tpe and sampler=random are searched in the same study, " in refused
+    assert "type a command for each, with a study.name of its own" in refused
+    assert not (tuner.folder / "studies").exists()
+
+
 def test_every_run_is_tracked_in_the_group_of_its_study(tuner: CommandLine) -> None:
     Recording.forget()
     tune(tuner, RECORDING)

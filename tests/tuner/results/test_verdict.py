@@ -36,6 +36,24 @@ def compared(winner: Sequence[float], default: Sequence[float], first_default_se
     return own + [run("default", "test", first_default_seed + index, value) for index, value in enumerate(default)]
 
 
+def test_test_runs_of_the_winner_that_crashed_beat_nothing() -> None:
+    """It wins on every seed on which it came to its end, and that is half of them."""
+    default = [200.0, 150.0, 300.0, 180.0, 210.0, 190.0, 170.0, 160.0, 220.0, 230.0]
+    own = [490.0, 500.0, 495.0, 480.0, 500.0, None, None, None, None, None]
+    runs = [run("trial 3", "test", 100 + index, value) for index, value in enumerate(own)]
+    runs = [one if one.value is not None else replace(one, outcome=Outcome.CRASHED) for one in runs]
+    runs += [run("default", "test", 100 + index, value) for index, value in enumerate(default)]
+    result = verdict(study(*screened(100.0, 497.0, 20.0, 510.0), *runs))
+    assert result.improvement == 0.5
+    left_out = "5 of 10 test runs of trial 3 failed without a score: left out there. The winner is better: difference"
+    assert left_out in result.sentence
+    lost = [replace(one, value=None, outcome=Outcome.CRASHED) if one.seed == 100 else one for one in runs]
+    both = verdict(study(*screened(100.0, 497.0, 20.0, 510.0), *lost))
+    # of 10 x 10 pairs, the 4 scored runs beat all 10, and 6 lost ones are level with the one lost of the default
+    assert both.improvement == (4 * 10 + 6 * 0.5) / 100
+    assert "1 of 10 test runs of the default configuration failed without a score" in both.sentence
+
+
 def test_a_clear_winner() -> None:
     confirm = [run("trial 3", "confirm", 50, 500.0), run("trial 3", "confirm", 51, 498.0)]
     default = [200.0, 150.0, 300.0, 180.0, 210.0]

@@ -92,10 +92,14 @@ class Axis:
         else:
             digits = _DIGITS - math.ceil(math.log10(bounds.high - bounds.low))
             drawn = round(bounds.low + place * (bounds.high - bounds.low), digits)
-        if self.grid is not None:
-            drawn = bounds.low + round((drawn - bounds.low) / self.grid) * self.grid
-            drawn = round(drawn) if bounds.integer else float(f"{drawn:.12g}")
-        return min(max(drawn, bounds.low), bounds.high)
+        return min(max(self.on_grid(drawn), bounds.low), bounds.high)
+
+    def on_grid(self, drawn: float) -> float:
+        """The nearest point of the grid, each always the same number; without a grid the point itself."""
+        if self.grid is None:
+            return drawn
+        drawn = self.bounds.low + round((drawn - self.bounds.low) / self.grid) * self.grid
+        return round(drawn) if self.bounds.integer else float(f"{drawn:.12g}")
 
     @property
     def grid(self) -> float | None:
@@ -202,7 +206,7 @@ class _Side:
     def _distinct(self, drawn: float) -> float | None:
         """The point, moved by one of the grid where it is known already; None where there is none between."""
         if drawn == self.inside and self.axis.grid is not None:
-            drawn += math.copysign(self.axis.grid, self.end - self.inside)
+            drawn = self.axis.on_grid(drawn + math.copysign(self.axis.grid, self.end - self.inside))
         known = {self.axis.value(one) for one in (self.inside, self.outside) if one is not None}
         return None if self.axis.value(drawn) in known else drawn
 

@@ -18,7 +18,7 @@ from tuner.errors import UserError
 from tuner.features.ablation.blocks import Between
 from tuner.features.ablation.facts import ABLATE, ABLATION, Ablation, AblationStep, Change, CheckedRange, CheckedValue
 from tuner.features.ablation.found_ranges import allowed_loss, found_range, range_sentences, ranges_csv
-from tuner.features.ablation.range_search import Axis, Moved, RangeSearch, axes_of, moved_parameters
+from tuner.features.ablation.range_search import Axis, Moved, RangeSearch, _Side, axes_of, moved_parameters
 from tuner.features.ablation.runner import AblationRunner, AblationTask
 from tuner.features.ablation.seeds import ablation_seeds
 from tuner.features.ablation.settings import AblationSettings
@@ -193,6 +193,15 @@ def test_without_noise_a_small_share_of_the_gain_may_be_lost() -> None:
     found = ablation(0, 0.0)
     gain = truth() - (10.0 + truth(gamma=0.2))
     assert allowed_loss(found) == pytest.approx(0.05 * gain)
+
+
+def test_the_next_point_of_a_grid_is_the_same_number_from_either_side() -> None:
+    config = {"agent": {"p": 0.2}}
+    (parameter,) = Space.from_config({"agent": {"p": {"low": 0.0, "high": 1.0, "step": 0.1}}}, config).parameters
+    side = _Side(Axis(parameter, config), 1.0, 3)
+    assert side._distinct(0.2) == 0.3  # 0.2 + 0.1 is another number
+    side.outside = 0.3
+    assert side._distinct(0.2) is None
 
 
 def test_what_was_found_of_others_stays() -> None:
