@@ -42,6 +42,10 @@ from tuner.trial.messages import JsonDict
 NOT_REPEATABLE = "Parallel trials end in an order that may differ next time, so the search is not exactly repeatable."
 
 
+_DIGITS = 9
+"""Of fractions of a budget that are the same point."""
+
+
 def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = False) -> StudySummary:
     """The summary of a study or a sweep, finished or not.
 
@@ -237,7 +241,22 @@ def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> 
         known = f"the default configuration ({next(iter(starts))})" if alone else f"known configurations: {listed}"
         notes.append(f"The search was started with {known}.")
     notes.append("All screening trials share one seed.")
-    return (*notes, *_remarks(runs), *_order_note(study))
+    return (*notes, *_remarks(runs), *_unlike_reports(definition, runs), *_order_note(study))
+
+
+def _unlike_reports(definition: JsonDict, runs: list[RunRecord]) -> list[str]:
+    """That the runs of a function reported at different points, as a score depends on these."""
+    if definition["backend"]:  # its runs are evaluated on a grid
+        return []
+    whole = [run for run in runs if run.complete and run.used is None]
+    numbers = [len(run.curve) for run in whole]
+    points = {tuple(round(step, _DIGITS) for step, _ in run.curve) for run in whole}
+    if len(points) < 2:
+        return []
+    return [
+        f"Complete runs reported at different points ({min(numbers)} to {max(numbers)} reports a run), and "
+        f"study.metric={definition['metric']} depends on these points: let every run report at the same fractions."
+    ]
 
 
 def _remarks(runs: list[RunRecord]) -> list[str]:

@@ -5,10 +5,12 @@ from pathlib import Path
 import optuna
 import pytest
 
+from tests.tuner.reporting.summaries import run
 from tests.tuner.studies import SPACE, asha, journal, random_score, run_study
 from tuner.results.protocol import Pruning
 from tuner.results.summary_json import summary_from_json, summary_to_json
 from tuner.study import StudyStore, find_winner
+from tuner.study.summary import _unlike_reports
 from tuner.trial.messages import Outcome
 
 
@@ -37,6 +39,29 @@ def test_a_study_too_small_to_prune_says_so(tmp_path: Path) -> None:
     facts = {"pruner": "SuccessiveHalvingPruner"}
     summary = run_study(tmp_path, pruner=asha(), num_trials=6, pruning=Pruning(min_trials=8), facts=facts)
     assert "Nothing was pruned: 6 complete runs are too few to judge early scores by, 8 are needed." in summary.notes
+
+
+@pytest.mark.parametrize(
+    ("backend", "steps", "said"),
+    [
+        ("", (0.5, 1.0), True),
+        ("", (1 / 3, 2 / 3, 1.0), False),
+        ("", (1 / 3 + 1e-13, 2 / 3, 1.0), False),
+        ("torch", (0.5, 1.0), False),
+    ],
+)
+def test_runs_of_a_function_that_report_at_different_points_are_named(
+    backend: str, steps: tuple[float, ...], said: bool
+) -> None:
+    curves = [tuple((step, 1.0) for step in own) for own in ((1 / 3, 2 / 3, 1.0), steps)]
+    runs = [run(f"trial {number}", "screen", 1.0, curve=curve) for number, curve in enumerate(curves)]
+    runs.append(run("trial 2", "screen", 1.0, curve=((0.25, 1.0),), used=0.25))  # it ended by itself
+    runs.append(run("trial 3", "screen", 1.0, curve=((0.1, 1.0),), outcome=Outcome.PRUNED))
+    note = (
+        "Complete runs reported at different points (2 to 3 reports a run), and study.metric=mixed depends on these "
+        "points: let every run report at the same fractions."
+    )
+    assert _unlike_reports({"backend": backend, "metric": "mixed"}, runs) == [note] * said
 
 
 def test_the_summary_says_what_matters_and_how_it_was_got(tmp_path: Path) -> None:
