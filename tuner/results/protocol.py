@@ -35,7 +35,7 @@ _STREAM_OF_STAGE = {CONFIRM: "select", TEST: "test"}
 """All others have the seeds that configurations are tuned on."""
 _MOST_RACED = 8
 _SAMPLER_KEY = len(STREAMS)
-_COMPARISON_KEY = len(STREAMS) + 2  # the one between is that of ablations
+_COMPARISON_KEY = len(STREAMS) + 2  # the one between belongs to a feature
 DRAWS = 2**29
 """Seeds of the streams are below `len(STREAMS)` times this."""
 
