@@ -15,9 +15,11 @@ class NoiseScale:
 
     Args:
         smooth: Weight of the newest measurement.
+        warm_up: Measurements before it can be relied upon; never fewer than 20.
     """
 
-    def __init__(self, smooth: float = 0.2) -> None:
+    def __init__(self, smooth: float = 0.2, warm_up: int = 0) -> None:
+        self._fewest = max(_FEWEST, warm_up)
         self._variance = RunningMean(smooth)
         self._squared_norm = RunningMean(smooth)
         self._square = RunningMean(smooth)  # of squared_norm, for its standard error
@@ -56,8 +58,8 @@ class NoiseScale:
         Args:
             batch_size: Samples of one measurement.
         """
-        if self.count < _FEWEST:
-            return f"unreliable: {self.count} of {_FEWEST} measurements"
+        if self.count < self._fewest:
+            return f"unreliable: {self.count} of {self._fewest} measurements"
         value = self.value
         if math.isnan(value):
             return "unreliable: the gradient is lost in its noise"

@@ -22,10 +22,12 @@ class NoiseReading:
 
     Attributes:
         moments: Of each loss.
-        batch_size: Samples that it was made with.
+        num_samples: That it was made with: distinct ones, in equal parts.
+        batch_size: Of the minibatches that are learned from, as set.
     """
 
     moments: Sequence[NoiseMoments]
+    num_samples: int
     batch_size: int
 
 
@@ -44,11 +46,12 @@ class GradientNoise(Signal):
         """Reads the gradients of the parameters as they are, which costs more than all other signals together."""
         rollout = isinstance(view.experience.settings, RolloutSettings)
         few = some_of(sample, slice(_MOST_MINIBATCHES))
-        return NoiseReading(*view.learner.gradient_noise(few, view.num_envs if rollout else None))
+        measured = view.learner.gradient_noise(few, view.num_envs if rollout else None)
+        return NoiseReading(*measured, view.experience.settings.batch_size)
 
     def begin(self, smooth: float, target: Target, warm_up: int) -> "MeasuredNoise":
-        """Returns a running measurement; how many readings it takes to rely on it is a matter of their own scatter."""
-        return MeasuredNoise(self, smooth, target)
+        """Returns a running measurement; more readings than `warm_up` are needed where they scatter."""
+        return MeasuredNoise(self, smooth, target, warm_up)
 
 
 class MeasuredNoise:
@@ -58,22 +61,23 @@ class MeasuredNoise:
         signal: Whose readings these are.
         smooth: Weight of the newest reading.
         target: Wished noise over batch size.
+        warm_up: Readings before it is relied upon, at least.
     """
 
-    def __init__(self, signal: Signal, smooth: float, target: Target) -> None:
+    def __init__(self, signal: Signal, smooth: float, target: Target, warm_up: int) -> None:
         self.signal = signal
         self.target = target
         self.scales: list[NoiseScale] = []
-        self._smooth = smooth
+        self._smooth, self._warm_up = smooth, warm_up
         self._measured_with = 0  # samples
 
     def add(self, reading: NoiseReading) -> None:
         """Takes one more reading."""
         if len(self.scales) != len(reading.moments):
-            self.scales = [NoiseScale(self._smooth) for _ in reading.moments]
+            self.scales = [NoiseScale(self._smooth, self._warm_up) for _ in reading.moments]
         for scale, moments in zip(self.scales, reading.moments, strict=True):
             scale.add(moments)
-        self._measured_with = reading.batch_size
+        self._measured_with = reading.num_samples
         self.target.add(self.value / reading.batch_size)
 
     @property
@@ -120,7 +124,7 @@ class MeasuredNoise:
 
     def take(self, stored: Any) -> None:
         """Goes on from what to_json() gave."""
-        self.scales = [NoiseScale(self._smooth) for _ in stored["scales"]]
+        self.scales = [NoiseScale(self._smooth, self._warm_up) for _ in stored["scales"]]
         for scale, values in zip(self.scales, stored["scales"], strict=True):
             scale.take(values)
         self._measured_with = int(stored["measured_with"])

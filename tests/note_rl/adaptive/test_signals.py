@@ -238,7 +238,7 @@ def test_only_the_last_epoch_is_read() -> None:
 
 def test_noise_may_be_wished_to_stay_what_it_was() -> None:
     measured = GradientNoise().begin(1.0, Target("auto", 2), warm_up=1)
-    reading = NoiseReading([NoiseMoments(40.0, 10.0)], 1000)  # a scale of 4, by a thousand samples
+    reading = NoiseReading([NoiseMoments(40.0, 10.0)], 600, 1000)  # a scale of 4, by 600 distinct samples of a thousand
     for _ in range(20):
         measured.add(reading)
     assert measured.health(32).skip_reason == "calibration of the target"
@@ -246,6 +246,15 @@ def test_noise_may_be_wished_to_stay_what_it_was() -> None:
     assert measured.health(1000).ratio == pytest.approx(1.0)
     assert measured.health(500).ratio == pytest.approx(0.5)
     assert measured.health(500).noise_factor == pytest.approx(1.004 / 1.008)
+
+
+@pytest.mark.parametrize(("warm_up", "needed"), [(1, 20), (30, 30)])
+def test_noise_is_relied_upon_after_its_warm_up(warm_up: int, needed: int) -> None:
+    measured = GradientNoise().begin(1.0, Target(1.0, 2), warm_up)
+    for count in range(1, needed + 1):
+        measured.add(NoiseReading([NoiseMoments(40.0, 10.0)], 1000, 1000))
+        reason = measured.health(1000).skip_reason
+        assert reason == (None if count == needed else f"unreliable: {count} of {needed} measurements")
 
 
 def test_what_is_no_divergence_takes_no_step_of_one() -> None:
