@@ -44,13 +44,13 @@ class FrozenData:
     Args:
         agent: An agent that nobody else uses; its settings say how it explores and what it trains from.
         optimizer: Takes the steps.
-        num_batches: Minibatches to train on.
+        num_batches: Minibatches to train on; None: those of one phase of ordinary training.
 
     Raises:
         NoteRLError: Settings, environment and agent do not fit each other.
     """
 
-    def __init__(self, agent: Any, optimizer: Any, num_batches: int) -> None:
+    def __init__(self, agent: Any, optimizer: Any, num_batches: int | None) -> None:
         check_loss(type(agent))
         settings = agent.settings
         kept = {name: schedule for name, schedule in settings.schedules.items() if name != LEARNING_RATE}
@@ -72,16 +72,19 @@ class FrozenData:
         self._next = 0
         self._diverged = False
 
-    def step(self) -> float:
-        """One gradient step on the next minibatch, beginning again after the last.
+    def step(self, num_steps: int = 1) -> float:
+        """Gradient steps, each on the next minibatch, beginning again after the last one.
 
         Returns:
-            The loss on the fixed minibatches after it; may be not finite, and is not where the step led nowhere.
+            The loss on the fixed minibatches behind them; may be not finite, and is not where a step led nowhere.
         """
-        sample = self._train[self._next % len(self._train)]
-        self._next += 1
-        update = self._learner.update(sample, self._hyperparameters)
-        self._diverged |= update.diverged
+        for _ in range(num_steps):
+            if self._diverged:
+                break
+            sample = self._train[self._next % len(self._train)]
+            self._next += 1
+            update = self._learner.update(sample, self._hyperparameters)
+            self._diverged |= update.diverged
         return math.nan if self._diverged else self.loss()
 
     def loss(self) -> float:
@@ -115,7 +118,7 @@ class FrozenData:
         action = np.concatenate([_rows(sample, sample.action) for sample in self._held_out])
         return self._trainer.state.policy.log_prob(self._learner.act(obs), action)
 
-    def _gather(self, num_batches: int) -> tuple[list[Sample], list[Sample]]:
+    def _gather(self, num_batches: int | None) -> tuple[list[Sample], list[Sample]]:
         """Minibatches to train on, and a fixed set to measure on: of another rollout, or drawn from the same pool."""
         trainer = self._trainer
         trainer.collector.begin(self._act)
@@ -138,10 +141,10 @@ class FrozenData:
             self._agent.obs_normaliser.update(steps.obs)
         return steps
 
-    def _minibatches(self, count: int, stored: Sequence[Steps] = ()) -> list[Sample]:
+    def _minibatches(self, count: int | None, stored: Sequence[Steps] = ()) -> list[Sample]:
         """Minibatches, drawn as in training; rollouts, which training forgets, are stored for each phase."""
         found: list[Sample] = []
-        while len(found) < count:
+        while not found or (count is not None and len(found) < count):
             for steps in stored:
                 self._trainer.experience.store(steps)
             before = len(found)

@@ -1,16 +1,12 @@
 """Subjects of finders: an agent with its optimizer, made anew in the process of each run."""
 
-import hashlib
-import inspect
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
-
-import numpy as np
 
 from note_rl.collect.agent_recipe import Rebuildable, Recipe, plain_attributes
 from note_rl.collect.workers.worker_pickling import pickled, pickled_recipe
@@ -21,6 +17,7 @@ from note_rl.optimizers.rates import Rates
 from note_rl.seeding import seed_everything
 from tuner.config.composition import RunConfig
 from tuner.executors.preload import Backend
+from tuner.finders.plain_content import digest, shown, source
 from tuner.runs.build import build_run
 from tuner.runs.checkpoints import take_weights
 from tuner.trial.messages import JsonDict
@@ -153,13 +150,13 @@ def live_subject(agent: Any, optimizer: Any, finder: str) -> LiveSubject:
     weights = _weights(agent)
     about = {
         "agent": type(agent).__name__,
-        "code": _digest(_source(type(agent)).encode()),
-        "arguments": {name: _shown(value) for name, value in agent.recipe.named_arguments().items()},
-        "settings": _shown(settings),
+        "code": digest(source(type(agent)).encode()),
+        "arguments": {name: shown(value) for name, value in agent.recipe.named_arguments().items()},
+        "settings": shown(settings),
         "attributes": attributes,
-        "weights": _digest(weights),
-        "optimizers": [{"name": one.name, **{key: _shown(value) for key, value in one.settings.items()},
-                        "groups": _shown(one.groups)} for one in optimizers],
+        "weights": digest(weights),
+        "optimizers": [{"name": one.name, **{key: shown(value) for key, value in one.settings.items()},
+                        "groups": shown(one.groups)} for one in optimizers],
     }  # fmt: skip
     several = isinstance(optimizer, list | tuple)
     name = type(agent).__name__
@@ -201,37 +198,3 @@ def _as_it_was(agent: Any) -> Iterator[None]:
         yield
     finally:
         agent._learner = before
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]
-
-
-def _source(kind: type[Any]) -> str:
-    """The code of the agent's own class and of what it inherits from outside of this package."""
-    texts = []
-    for one in kind.__mro__:
-        if not one.__module__.startswith(("note_rl.", "builtins", "keras", "torch", "abc", "typing")):
-            try:
-                texts.append(inspect.getsource(one))
-            except (OSError, TypeError):  # typed into an interpreter
-                texts.append(one.__qualname__)
-    return "\n".join(texts)
-
-
-def _shown(value: Any, depth: int = 4) -> Any:
-    """A value as plain data that are the same in another session: what objects hold instead of their addresses."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _shown(item, depth - 1) for key, item in value.items()} if depth else "..."
-    if isinstance(value, list | tuple):
-        return [_shown(item, depth - 1) for item in value] if depth else "..."
-    if isinstance(value, np.ndarray):
-        return _digest(value.tobytes())
-    if isinstance(value, type) or not hasattr(value, "__dict__") or inspect.isroutine(value):
-        return getattr(value, "__qualname__", type(value).__qualname__)
-    if not depth:
-        return type(value).__qualname__
-    held = {name: item for name, item in vars(value).items() if not name.startswith("_")}
-    return {"kind": type(value).__qualname__, **_shown(held, depth)}

@@ -39,26 +39,34 @@ def model_of(function: Any, inputs: Sequence[str], outputs: Sequence[str]) -> An
     constant = frozen(function)
     given = [tensor for tensor in constant.inputs if tensor.dtype != tf.resource]
     writer = _GraphWriter()
-    writer.names = {tensor.name: name for tensor, name in zip(given, inputs, strict=True)}
+    for tensor, name in zip(given, inputs, strict=True):
+        narrow = tensor.dtype == tf.int32  # as it is shown, and wide inside
+        writer.names[tensor.name] = writer.node("Cast", [name], to=TensorProto.INT64) if narrow else name
     for operation in constant.graph.get_operations():
         if operation.type not in ("Placeholder", "NoOp"):
             writer.add(operation)
     for name, tensor in zip(outputs, constant.outputs, strict=True):
         writer.node("Identity", [writer.name_of(tensor)], name)
-    infos = [
-        helper.make_tensor_value_info(name, _type_of(tensor.dtype), ["batch", *tensor.shape.as_list()[1:]])
-        for name, tensor in zip((*inputs, *outputs), (*given, *constant.outputs), strict=True)
+    taken = [_info(name, _same(tensor.dtype), tensor) for name, tensor in zip(inputs, given, strict=True)]
+    answered = [
+        _info(name, _wide(tensor.dtype), tensor) for name, tensor in zip(outputs, constant.outputs, strict=True)
     ]
-    num = len(inputs)
-    graph = helper.make_graph(writer.nodes, "policy", infos[:num], infos[num:], writer.initializers)
+    graph = helper.make_graph(writer.nodes, "policy", taken, answered, writer.initializers)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=_IR_VERSION)
 
 
-def _type_of(dtype: Any) -> int:
+def _info(name: str, kind: int, tensor: Any) -> Any:
+    return helper.make_tensor_value_info(name, kind, ["batch", *tensor.shape.as_list()[1:]])
+
+
+def _same(dtype: Any) -> int:
     """Returns ONNX's number of a type of TensorFlow's."""
-    if dtype == tf.int32:
-        return int(TensorProto.INT64)
     return int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype.as_numpy_dtype)))
+
+
+def _wide(dtype: Any) -> int:
+    """Returns ONNX's number of the type that such a tensor has within the model."""
+    return int(TensorProto.INT64) if dtype == tf.int32 else _same(dtype)
 
 
 class _GraphWriter:
@@ -139,7 +147,7 @@ def _matmul(graph: _GraphWriter, operation: Any) -> None:
 
 def _cast(graph: _GraphWriter, operation: Any) -> None:
     name = graph.name_of(operation.inputs[0])
-    graph.give(operation, graph.node("Cast", [name], to=_type_of(operation.outputs[0].dtype)))
+    graph.give(operation, graph.node("Cast", [name], to=_wide(operation.outputs[0].dtype)))
 
 
 def _argmax(graph: _GraphWriter, operation: Any) -> None:
@@ -184,7 +192,7 @@ def _filled_like(value: float) -> Callable[[_GraphWriter, Any], None]:
     def write(graph: _GraphWriter, operation: Any) -> None:
         (tensor,) = operation.inputs
         shape = graph.node("Shape", [graph.name_of(tensor)])
-        filling = helper.make_tensor("filling", _type_of(tensor.dtype), [1], [value])
+        filling = helper.make_tensor("filling", _wide(tensor.dtype), [1], [value])
         graph.give(operation, graph.node("ConstantOfShape", [shape], value=filling))
 
     return write

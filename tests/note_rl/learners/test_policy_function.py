@@ -13,6 +13,7 @@ from gymnasium import spaces
 from note_rl.errors import AgentContractError, NoteRLError, SettingsError
 from note_rl.policy import NoisyPolicy, SoftmaxPolicy
 from note_rl.settings import GSDE
+from tests.note_rl.exported_policies import exported
 from tests.note_rl.frameworks import frameworks
 
 NUM = 100
@@ -182,6 +183,29 @@ def test_in_the_framework_s_own_format(framework, tmp_path: Path) -> None:
     actor = sum(values.size for key, values in agent.learner.get_state().items() if key.startswith("agent/actor"))
     assert actor <= size < actor + 20, "the policy alone: neither critics nor targets"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+class Whole(Pictures):
+    """Shows whole numbers."""
+
+    observation_space = spaces.Box(-100, 100, (5,), np.int32)
+
+    def _shown(self) -> np.ndarray:
+        return self.np_random.integers(-100, 101, (5,)).astype(np.int32)
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+@pytest.mark.parametrize("framework", frameworks())
+def test_whole_numbers_are_taken_as_they_are_shown(framework, normalised: bool, tmp_path: Path) -> None:
+    agent = framework.agents.DQN(env=Whole, hidden_size=8)
+    obs = np.random.default_rng(3).integers(-100, 101, (NUM, 5)).astype(np.int32)
+    if normalised:
+        agent.obs_normaliser.update(obs[:, None])
+    run = exported(agent, tmp_path)
+    found = run({"observation": obs})
+    np.testing.assert_array_equal(found["action"], expected(agent, obs)[:, 0])
+    assert np.ptp(found["scores"], axis=0).max() > 0.01
+    np.testing.assert_allclose(found["scores"], agent.learner.act(agent.obs_normaliser(obs)), rtol=1e-4, atol=1e-4)
 
 
 class Locks(gymnasium.Env[np.ndarray, np.ndarray]):

@@ -14,11 +14,23 @@ from PIL import Image
 from note_rl.errors import SettingsError
 from note_rl.lr_finder import LRFinder
 from note_rl.optimizers.rates import Rates
+from note_rl.policy import SoftmaxPolicy
 from note_rl.settings import RolloutSettings
 from tests.tuner.finders.agents import CURVATURE, Locked, inline, params, quadratic, small_dqn, small_ppo
 from tuner.errors import UserError
-from tuner.finders.learning_rate.range_test import rate_at_kl
+from tuner.finders.learning_rate.range_test import kl_comb, rate_at_kl
 from tuner.finders.learning_rate.search import chosen_mode
+
+
+def test_the_comb_takes_all_steps_of_a_long_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = small_ppo()
+    agent.set(policy=SoftmaxPolicy(), PPO=True, num_envs=2, rollout_steps=64, num_epochs=20, batch=8, seed=1)
+    updates: list[int] = []
+    taken = type(agent.learner).update
+    monkeypatch.setattr(type(agent.learner), "update", lambda *given: updates.append(1) or taken(*given))
+    found = kl_comb(agent, torch.optim.SGD(params(agent), lr=1e-3), [1e-5, 1e-3], lambda number, kl: None)
+    assert len(updates) == 2 * (20 * 2 * 64 // 8)  # of each rate, more than 200
+    assert 0.0 < found["kl"][0] < found["kl"][1]
 
 
 @pytest.mark.parametrize("curvature", [CURVATURE, 0.37])

@@ -28,8 +28,6 @@ KL_TARGET = 0.015
 LEAST_ESS = 0.97
 """Share of the samples that ought to remain worth something after a phase."""
 
-_MOST_STEPS = 200  # of a phase, in the comb
-
 
 @dataclass(frozen=True)
 class Length:
@@ -64,7 +62,7 @@ def kl_comb(agent: Any, optimizer: Any, rates: Sequence[float], tell: Listener, 
     Raises:
         SettingsError: The policy cannot say how likely its actions were.
     """
-    data = FrozenData(agent, optimizer, _MOST_STEPS)
+    data = FrozenData(agent, optimizer, None)
     found: JsonDict = {"rates": list(rates), "kl": [], "ess": [], "losses": [], "before": data.loss()}
     try:
         if data.policy_change() is None:
@@ -72,13 +70,11 @@ def kl_comb(agent: Any, optimizer: Any, rates: Sequence[float], tell: Listener, 
                 f"mode='kl' needs the probabilities of actions, and {type(agent.settings.policy).__name__} has none: "
                 "use mode='loss'"
             )
-        moved, num_steps = Rates(optimizer, only), min(data.num_per_phase, _MOST_STEPS)
+        moved = Rates(optimizer, only)
         for number, rate in enumerate(rates):
             data.restart()
             moved.set(rate)
-            loss = math.nan
-            for _ in range(num_steps):
-                loss = data.step()
+            loss = data.step(data.num_per_phase)
             change = data.policy_change()
             assert change is not None
             found["losses"].append(loss)
