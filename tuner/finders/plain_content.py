@@ -8,12 +8,14 @@ import functools
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from types import CellType, CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 import numpy as np
 
 _LIBRARIES = ("note_rl.", "builtins", "keras", "torch", "tensorflow", "abc", "typing", "gymnasium", "numpy")
+
+_PLAIN = (bool, int, float, str, tuple, list, dict, np.ndarray, np.generic)
 
 
 def digest(content: bytes) -> str:
@@ -63,7 +65,7 @@ def _made(value: Any, depth: int) -> Any:
         return value.__qualname__
     if isinstance(value, type):
         methods = [own for own in vars(value).values() if inspect.isfunction(own)]
-        constants = [shown(one, 1) for own in methods for one in _globals_of(own) if not callable(one)]
+        constants = [shown(one, depth - 1) for own in methods for one in _globals_of(own, _PLAIN)]
         return {"kind": value.__qualname__, "code": digest(source(value).encode()), "constants": constants}
     if inspect.isroutine(value):
         return _routine(value, depth)
@@ -80,17 +82,21 @@ def _routine(value: Callable[..., Any], depth: int) -> Any:
         return getattr(value, "__qualname__", type(value).__qualname__)
     cells = [cell.cell_contents for cell in plain.__closure__ or () if not _is_empty(cell)]
     own = getattr(value, "__self__", None)
-    held = (plain.__defaults__, plain.__kwdefaults__, cells, list(_globals_of(plain)), own)
+    held = (
+        plain.__defaults__,
+        plain.__kwdefaults__,
+        cells,
+        list(_globals_of(plain, (*_PLAIN, FunctionType, type))),
+        own,
+    )
     code = digest(_code(plain.__code__).encode())
     return {"kind": plain.__qualname__, "code": code, "held": [shown(part, depth - 1) for part in held]}
 
 
-def _globals_of(function: FunctionType) -> Iterator[Any]:
-    """What it may read from its module, but for other modules."""
-    for name in function.__code__.co_names:
-        found = function.__globals__.get(name)
-        if found is not None and not isinstance(found, ModuleType):
-            yield found
+def _globals_of(function: FunctionType, kinds: tuple[type, ...]) -> Iterator[Any]:
+    """What it may read from its module, of these kinds."""
+    named = (function.__globals__.get(name) for name in function.__code__.co_names)
+    return (found for found in named if isinstance(found, kinds))
 
 
 def _code(code: CodeType) -> str:

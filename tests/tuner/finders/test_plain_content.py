@@ -76,10 +76,27 @@ def test_values_count(one: Any, other: Any) -> None:
     json.dumps([shown(one), shown(other)])
 
 
-def test_an_object_that_holds_itself_has_an_end() -> None:
-    class Loop:
-        def __init__(self) -> None:
-            self.number, self.own = 3, self
+class Loop:
+    """It holds itself, and so does what its method reads."""
 
+    def __init__(self) -> None:
+        self.number, self.own = 3, self
+
+    def read(self) -> Any:
+        return LOOPS
+
+
+LOOPS = [Loop()]
+
+
+def test_what_holds_itself_has_an_end() -> None:
     assert shown(Loop()) == shown(Loop())
     json.dumps(shown(Loop()))
+
+
+def test_environments_that_hold_other_numbers_are_others() -> None:
+    one = shown(gym.wrappers.TimeLimit(gym.make("CartPole-v1"), 5))
+    assert one == shown(gym.wrappers.TimeLimit(gym.make("CartPole-v1"), 5))
+    changed = gym.make("CartPole-v1")
+    changed.unwrapped.gravity = -30.0
+    assert shown(gym.wrappers.TimeLimit(changed, 5)) != one
