@@ -94,7 +94,7 @@ def _routine(value: Callable[..., Any], depth: int) -> Any:
 
 
 def _globals_of(function: FunctionType, kinds: tuple[type, ...]) -> Iterator[Any]:
-    """What it may read from its module, of these kinds."""
+    """Objects that it may read from its module, of these kinds."""
     named = (function.__globals__.get(name) for name in function.__code__.co_names)
     return (found for found in named if isinstance(found, kinds))
 
