@@ -1,4 +1,4 @@
-"""What makes the study of a finder another one."""
+"""Contents by which the study of a finder is another one."""
 
 import functools
 import json
@@ -77,7 +77,7 @@ def test_values_count(one: Any, other: Any) -> None:
 
 
 class Loop:
-    """It holds itself, and so does what its method reads."""
+    """Holds itself, and its method reads a list that holds another one."""
 
     def __init__(self) -> None:
         self.number, self.own = 3, self
