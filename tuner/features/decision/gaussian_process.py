@@ -1,12 +1,9 @@
 """Gaussian process regression with noise that varies over configurations, averaged over what is not known of it.
 
-A part of the noise may be common to all runs that share a seed, as where a split of data follows from the seed.
-
-Length scale, noise, its trend and that part are not fitted: 30 runs do not determine them, and a fit is too sure of
-itself. The posterior is the mean over a fixed grid of them, each weighted by its evidence (Rasmussen and Williams 2006,
-sections 2.3 and 5.2). The variance of the signal is integrated out in closed form under an inverse gamma prior (Murphy
-2012, section 7.6.3). So neither an optimizer, SciPy nor random numbers are needed: the same runs give the same
-posterior.
+Length scale, noise and its trend are not fitted: 30 runs do not determine them, and a fit is too sure of itself. The
+posterior is the mean over a fixed grid of them, each weighted by its evidence (Rasmussen and Williams 2006, sections
+2.3 and 5.2). The variance of the signal is integrated out in closed form under an inverse gamma prior (Murphy 2012,
+section 7.6.3). So neither an optimizer, SciPy nor random numbers are needed: the same runs give the same posterior.
 """
 
 from collections.abc import Iterator
@@ -28,10 +25,6 @@ NOISE_TRENDS = (-0.75, 0.0, 0.75)
 """Slopes of the logarithm of that variance over the level of a configuration, from -1 (lowest) to 1 (highest).
 
 Steeper ones are found by chance in 30 runs, and then the interval is too narrow."""
-SHARED_PARTS = ((0.0, 0.8), (0.3, 0.1), (0.9, 0.1))
-"""Correlations of the noise of two runs that share a seed, each with its prior probability.
-
-In the five landscapes of `tests/benchmarks` the share of the variance is 0 to 0.11; a split of data may make it 1."""
 MEAN_VARIANCE = 4.0
 """Of the constant mean around that of the data, as a multiple of the variance of the signal."""
 SHAPE, SCALE = 2.0, 1.0
@@ -50,14 +43,12 @@ class Observations:
         owners: Whose score it is, [N], an index into the points.
         scores: [N].
         variances: Of the noise of each besides that of its seed, [N], in squared units of the score.
-        seeds: On which each was run, [N]; what has none in common with another has a number of its own.
     """
 
     points: FloatArray
     owners: IntArray
     scores: FloatArray
     variances: FloatArray
-    seeds: IntArray
 
 
 @dataclass(frozen=True)
@@ -123,22 +114,14 @@ class _Grid:
         self._centre = float(np.mean(seen.scores))
         self._unit = float(np.std(seen.scores)) or 1.0
         self._scores = (seen.scores - self._centre) / self._unit
-        same = seen.seeds[:, None] == seen.seeds[None]
-        # where all runs share one seed, its effect is that of the mean
-        parts = SHARED_PARTS if 1 < len(set(seen.seeds.tolist())) < len(seen.seeds) else ((0.0, 1.0),)
-        grid = list(product(NOISE_RATIOS, trends, parts))
         # [G, C]: noise of a run of each configuration at each point of the grid, in units of the signal
-        self._noise = np.array([ratio * np.exp(trend * level) for ratio, trend, _ in grid])
-        self._log_prior = np.log([probability for *_, (_, probability) in grid])
-        common = np.array([part for *_, (part, _) in grid])[:, None, None]
-        self._correlation = np.where(np.eye(len(same), dtype=bool), 1.0, common * same)  # [G, N, N], of the noise
+        self._noise = np.array([ratio * np.exp(trend * level) for ratio, trend in product(NOISE_RATIOS, trends)])
 
     def posterior(self) -> Posterior:
         """The mixture over the grid, as a mean and a covariance."""
         kept = list(self._of_all_length_scales())
-        weights = [found.evidence + self._log_prior for found in kept]
-        most = max(float(weight.max()) for weight in weights)
-        weights = [np.exp(weight - most) for weight in weights]
+        most = max(float(found.evidence.max()) for found in kept)
+        weights = [np.exp(found.evidence - most) for found in kept]
         total = sum(float(weight.sum()) for weight in weights)
         parts = [
             (weight / total, *found.moments(index))
@@ -157,11 +140,10 @@ class _Grid:
     def _of_all_length_scales(self) -> Iterator["_Solved"]:
         owners = self._seen.owners
         extra = self._seen.variances / self._unit**2
-        deviations = np.sqrt(self._noise[:, owners])
-        noise = deviations[:, :, None] * deviations[:, None] * self._correlation + np.diag(extra)
         for length_scale in LENGTH_SCALES:
             prior = matern(self._seen.points, length_scale) + MEAN_VARIANCE
-            covariances = prior[np.ix_(owners, owners)] + noise
+            diagonal = self._noise[:, owners] + extra
+            covariances = prior[np.ix_(owners, owners)] + diagonal[:, None] * np.eye(len(owners))
             yield _Solved(
                 prior, owners, np.asarray(np.linalg.cholesky(covariances), dtype=np.float64), self._scores, self._noise
             )

@@ -90,9 +90,7 @@ class StudyModel:
         owners = [*(self._indices[one.label] for one in told), *(index for index, _ in expected)]
         values = [*(one.value for one in told), *(value for _, value in expected)]
         variances = [*(one.variance for one in told), *(0.0 for _ in expected)]
-        seeds = [*(one.seed for one in told), *range(-len(expected), 0)]  # what is expected has no luck of a seed
-        columns = map(np.array, (owners, values, variances, seeds))
-        return posterior(Observations(self._places, *columns))
+        return posterior(Observations(self._places, np.array(owners), np.array(values), np.array(variances)))
 
 
 def considered(places: FloatArray, scores: Sequence[float]) -> list[int]:

@@ -25,13 +25,11 @@ class Score:
         label: Of the configuration.
         value: The score, or what is expected of it.
         variance: Of what is not known of it, besides the noise of its seed; 0: the run came to its end.
-        seed: Of the run.
     """
 
     label: str
     value: float
     variance: float = 0.0
-    seed: int = 0
 
 
 class Scoring:
@@ -56,15 +54,13 @@ class Scoring:
         as the worst of screening, as `moved_up` has it.
         """
         if run.score is not None:
-            return Score(run.label, run.score, seed=run.seed)
+            return Score(run.label, run.score)
         if run.outcome is Outcome.PRUNED and run.curve:
             until = run.curve[-1][0]
             line = self._line(until)
-            return (
-                None if line is None else Score(run.label, line.at(self._partial(run, until)), line.variance, run.seed)
-            )
+            return None if line is None else Score(run.label, line.at(self._partial(run, until)), line.variance)
         crashed = run.outcome is not None and run.stage != SCREEN
-        return Score(run.label, self._worst, seed=run.seed) if crashed and self._worst is not None else None
+        return Score(run.label, self._worst) if crashed and self._worst is not None else None
 
     def _line(self, until: float) -> "_Line | None":
         """Final scores of complete runs by those after a part of the budget; None: too few have one."""

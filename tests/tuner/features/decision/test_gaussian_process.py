@@ -11,19 +11,10 @@ from tuner.features.decision.gaussian_process import Observations, matern, poste
 
 
 def observations(
-    points: list[list[float]],
-    owners: list[int],
-    scores: list[float],
-    variances: list[float] | None = None,
-    seeds: list[int] | None = None,
+    points: list[list[float]], owners: list[int], scores: list[float], variances: list[float] | None = None
 ) -> Observations:
-    """Each on a seed of its own, unless these are given."""
     return Observations(
-        np.array(points),
-        np.array(owners),
-        np.array(scores),
-        np.array(variances or [0.0] * len(scores)),
-        np.array(seeds or range(len(scores))),
+        np.array(points), np.array(owners), np.array(scores), np.array(variances or [0.0] * len(scores))
     )
 
 
@@ -58,17 +49,13 @@ def naive(seen: Observations, trends: tuple[float, ...], level: list[float]) -> 
     centre, unit = np.mean(seen.scores), np.std(seen.scores)
     z = (seen.scores - centre) / unit
     found, logs = [], []
-    shared = module.SHARED_PARTS if len(set(seen.seeds)) < len(z) else ((0.0, 1.0),)
-    for length, ratio, trend, (part, chance) in product(module.LENGTH_SCALES, module.NOISE_RATIOS, trends, shared):
+    for length, ratio, trend in product(module.LENGTH_SCALES, module.NOISE_RATIOS, trends):
         prior = matern(seen.points, length) + module.MEAN_VARIANCE
         noise = [ratio * math.exp(trend * level[owner]) for owner in seen.owners]
         own = prior[np.ix_(seen.owners, seen.owners)] + np.diag(noise + seen.variances / unit**2)
-        for i, j in product(range(len(z)), repeat=2):
-            if i != j and seen.seeds[i] == seen.seeds[j]:
-                own[i, j] += part * math.sqrt(noise[i] * noise[j])
         inverse = np.linalg.inv(own)
         shape, scale = module.SHAPE + len(z) / 2, module.SCALE + z @ inverse @ z / 2
-        logs.append(-0.5 * math.log(np.linalg.det(own)) - shape * math.log(scale) + math.log(chance))
+        logs.append(-0.5 * math.log(np.linalg.det(own)) - shape * math.log(scale))
         to_seen = prior[:, seen.owners]
         covariance = (prior - to_seen @ inverse @ to_seen.T) * scale / (shape - 1)
         found.append((to_seen @ inverse @ z, covariance))
@@ -81,13 +68,12 @@ def naive(seen: Observations, trends: tuple[float, ...], level: list[float]) -> 
     return mean * unit + centre, covariance * unit**2
 
 
-@pytest.mark.parametrize("seeds", [None, [1, 1, 1, 1, 1, 1, 1, 2, 3, 2]])
-def test_the_mixture_is_that_of_a_naive_reference(seeds: list[int] | None) -> None:
+def test_the_mixture_is_that_of_a_naive_reference() -> None:
     rng = np.random.default_rng(1)
     points = rng.random((7, 3)) / math.sqrt(3)
     owners = [0, 1, 2, 3, 4, 5, 6, 2, 2, 5]
     scores = (10.0 * points.sum(axis=1)[owners] + rng.standard_normal(len(owners))).tolist()
-    seen = observations(points.tolist(), owners, scores, [0.0] * 6 + [3.0] + [0.0] * 3, seeds)
+    seen = observations(points.tolist(), owners, scores, [0.0] * 6 + [3.0] + [0.0] * 3)
     first, _ = naive(seen, (0.0,), [0.0] * 7)
     level = [2.0 * sum(other < own for other in first) / 6 - 1.0 for own in first]
     means, covariance = naive(seen, module.NOISE_TRENDS, level)
@@ -113,24 +99,6 @@ def test_a_score_with_a_variance_of_its_own_moves_less(monkeypatch: pytest.Monke
     )
     assert sure.means[1] > unsure.means[1] > unsure.means[0]
     assert sure.deviations[1] / sure.noise[1] < unsure.deviations[1] / unsure.noise[1]
-
-
-def test_what_a_seed_does_to_all_is_no_difference() -> None:
-    """B is ahead of A by .5 on both seeds that they share, C has run on the easy one only: B is the best."""
-    points, owners = [[0.0], [0.5], [1.0]], [0, 1, 2, 0, 1, 0, 1, 2]
-    hard, easy, odd = -2.0, 2.0, 0.0
-    scores = [odd, odd + 0.5, odd - 0.4, hard, hard + 0.5, easy, easy + 0.5, easy - 0.4]
-    shared = posterior(observations(points, owners, scores, seeds=[1, 1, 1, 2, 2, 3, 3, 3]))
-    assert shared.means.argmax() == 1
-    alone = posterior(observations(points, owners, scores))
-    assert alone.means.argmax() == 2  # by its two runs, of which one was on the easy seed
-    assert shared.variances_of_differences(1)[0] < 0.5 * alone.variances_of_differences(1)[0]
-
-
-def test_where_all_runs_share_one_seed_it_says_nothing() -> None:
-    points, scores = [[0.0], [0.3], [1.0]], [1.0, 2.0, 5.0]
-    same = posterior(observations(points, [0, 1, 2], scores, seeds=[4, 4, 4]))
-    assert same.means == pytest.approx(posterior(observations(points, [0, 1, 2], scores)).means)
 
 
 def test_equal_scores_have_a_posterior() -> None:
