@@ -139,7 +139,7 @@ def wrong_in(front: str, page: str) -> list[str]:
     return [one.place for one in cited_in(front, page) if one.shown != one.measured]
 
 
-def test_figures_of_the_at_once_were_measured() -> None:
+def test_figures_of_the_front_page_were_measured() -> None:
     assert wrong_in(FRONT, MEASURED) == []
 
 

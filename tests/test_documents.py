@@ -321,7 +321,7 @@ def run_commands(tuner: CommandLine, document: str, *more: str) -> None:
         assert answer.status == 0, answer.errors
 
 
-def test_the_agent_of_the_at_once_believes_a_part() -> None:
+def test_the_agent_of_the_front_page_believes_a_part() -> None:
     import torch
 
     agent = run_code("README.md")["CautiousDQN"](4, (8,), 2)

@@ -43,7 +43,7 @@ def test_blocks_fit_a_terminal(document: str) -> None:
     assert not [line for block in blocks for line in block.text.splitlines() if len(line) > TERMINAL - 2]
 
 
-def test_the_at_once_is_short() -> None:
+def test_the_front_page_is_short() -> None:
     assert len(text_of("README.md").splitlines()) <= FRONT_PAGE_LINES
 
 

@@ -178,8 +178,7 @@ def _drawing(env: Env, render_mode: str | None, is_users: bool) -> Env:
         try:
             drawn = copied(env, COPY_ADVICE) if is_users else env
             drawn.unwrapped.render_mode = render_mode
-            drawn.reset()
-            if render_mode is None or isinstance(drawn.render(), np.ndarray):
+            if render_mode is None or _draws(copied(drawn, COPY_ADVICE)):
                 return drawn
         except Exception as error:  # noqa: BLE001 - of whatever kind: then it has to be made to draw
             _log.debug("%s is made again to be filmed: %s", env, error)
@@ -191,6 +190,14 @@ def _drawing(env: Env, render_mode: str | None, is_users: bool) -> Env:
     for unused in [before] if is_users else [before, env]:
         unused.close()
     return again
+
+
+def _draws(env: Env) -> bool:
+    """Whether pictures come of an environment, which is used up by asking."""
+    env.reset()
+    drawn = isinstance(env.render(), np.ndarray)
+    env.close()
+    return drawn
 
 
 def _is_plain(value: object) -> bool:

@@ -84,7 +84,10 @@ def check_jobs(jobs: Sequence[Job], config_dir: str | Path | None) -> None:
         definition = define(job.config, job.overrides, config_dir)
         known = names.setdefault((str(job.config.storage.url), definition.study_folder), job)
         if known is not job:
-            one, other = next(pair for pair in zip(known.overrides, job.overrides, strict=True) if len({*pair}) > 1)
+            unlike = [pair for pair in zip(known.overrides, job.overrides, strict=True) if len({*pair}) > 1]
+            if not unlike:
+                raise UserError(f"two jobs of this sweep are the same study, {definition.name}: list each value once")
+            one, other = unlike[0]
             raise UserError(
                 f"{one} and {other} are searched in the same study, {definition.name}, so that the second job would "
                 "only continue the first: type a command for each, with a study.name of its own"

@@ -1,21 +1,24 @@
 """Objects as plain data that are the same in another session, by which a study is found again.
 
-Of functions and classes of the user's own these are their code and what they hold on to, so that another environment
+Of functions and classes of the user's own these are their code and what they refer to, so that another environment
 makes another study.
 """
 
 import functools
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from types import CellType, CodeType, FunctionType
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import PurePath
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
 
-_LIBRARIES = ("note_rl.", "builtins", "keras", "torch", "tensorflow", "abc", "typing", "gymnasium", "numpy")
-
-_PLAIN = (bool, int, float, str, tuple, list, dict, np.ndarray, np.generic)
+_LIBRARIES = {"note_rl", "builtins", "keras", "torch", "tensorflow", "abc", "typing", "gymnasium", "numpy", "enum"}
+_PLAIN = (bool, int, float, complex, str, bytes, np.generic)
+_READ = (*_PLAIN, tuple, list, dict, set, frozenset, np.ndarray, FunctionType, type)
+_DRAWN = "_np_random_seed"  # which an environment draws where none is given
+_DEPTH = 20
 
 
 def digest(content: bytes) -> str:
@@ -35,82 +38,127 @@ def source(kind: type[Any]) -> str:
     return "\n".join(texts)
 
 
-def shown(value: Any, depth: int = 6) -> Any:
-    """A value as plain data: what objects hold instead of their addresses.
-
-    Args:
-        value: Anything.
-        depth: How far into containers and objects; deeper is only the name of a class.
-    """
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, np.generic):
-        return value.item()
-    if not depth:
-        return type(value).__qualname__
-    if isinstance(value, Mapping):
-        return {str(key): shown(item, depth - 1) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [shown(item, depth - 1) for item in value]
-    if hasattr(value, "__array__") and not isinstance(value, type):
-        return digest(np.asarray(value.detach().cpu() if hasattr(value, "detach") else value).tobytes())
-    return _made(value, depth)
+def shown(value: Any) -> Any:
+    """A value as plain data: what objects hold instead of their addresses."""
+    return _Content().of(value, _DEPTH)
 
 
-def _made(value: Any, depth: int) -> Any:
-    """A class, a function or another object."""
-    if isinstance(value, functools.partial):
-        return [shown(part, depth - 1) for part in (value.func, value.args, value.keywords)]
-    if isinstance(value, type) and _is_of_a_library(value):
-        return value.__qualname__
-    if isinstance(value, type):
-        methods = [own for own in vars(value).values() if inspect.isfunction(own)]
-        constants = [shown(one, depth - 1) for own in methods for one in _globals_of(own, _PLAIN)]
-        return {"kind": value.__qualname__, "code": digest(source(value).encode()), "constants": constants}
-    if inspect.isroutine(value):
-        return _routine(value, depth)
-    if not hasattr(value, "__dict__"):
-        return type(value).__qualname__
-    held = {name: item for name, item in vars(value).items() if not name.startswith("_")}
-    return {"kind": shown(type(value), depth), **shown(held, depth)}
+class _Content:
+    """Shows each object once, so that objects that know each other have an end."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+        self._alive: list[Any] = []  # or another object could get the address
+
+    def of(self, value: Any, depth: int) -> Any:
+        """A value as plain data, down to this number of levels."""
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, _PLAIN):
+            return digest(value) if isinstance(value, bytes) else repr(value)
+        if id(value) in self._numbers:
+            return {"again": self._numbers[id(value)]}
+        self._numbers[id(value)] = len(self._numbers)
+        self._alive.append(value)
+        if not depth:
+            return type(value).__qualname__
+        if isinstance(value, Mapping):
+            return {str(key): self.of(item, depth - 1) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.of(item, depth - 1) for item in value]
+        if isinstance(value, set | frozenset):
+            return sorted(map(repr, value))
+        if hasattr(value, "__array__") and not isinstance(value, type):
+            return _array(value)
+        return self._made(value, depth)
+
+    def _made(self, value: Any, depth: int) -> Any:
+        """A class, a function or another object."""
+        if isinstance(value, functools.partial):
+            return self.of([value.func, value.args, value.keywords], depth)
+        if isinstance(value, type):
+            return value.__qualname__ if _is_of_a_library(value) else self._class(value, depth)
+        if isinstance(wrapped := getattr(value, "__wrapped__", None), FunctionType):  # by lru_cache
+            return self.of(wrapped, depth)
+        if inspect.isroutine(value):
+            return self._routine(value, depth)
+        if isinstance(value, PurePath):
+            return str(value)
+        held = dict(_attributes(value))
+        return {"kind": self.of(type(value), depth - 1), "held": self.of(held, depth - 1)}
+
+    def _class(self, kind: type[Any], depth: int) -> Any:
+        read = [one for own in vars(kind).values() if isinstance(own, FunctionType) for one in _globals_of(own)]
+        return {"kind": kind.__qualname__, "code": digest(source(kind).encode()), "reads": self.of(read, depth - 1)}
+
+    def _routine(self, value: Callable[..., Any], depth: int) -> Any:
+        """A function with its code, its defaults, and what it refers to."""
+        plain = getattr(value, "__func__", value)
+        if not isinstance(plain, FunctionType) or _is_of_a_library(plain):
+            return getattr(value, "__qualname__", type(value).__qualname__)
+        cells = [self.of(cell.cell_contents, depth - 1) for cell in plain.__closure__ or () if _is_filled(cell)]
+        own = getattr(value, "__self__", None)
+        held = [plain.__defaults__, plain.__kwdefaults__, list(_globals_of(plain)), own]
+        code = digest(repr(_code(plain.__code__)).encode())
+        return {"kind": plain.__qualname__, "code": code, "cells": cells, "held": self.of(held, depth - 1)}
 
 
-def _routine(value: Callable[..., Any], depth: int) -> Any:
-    """A function with its code, its defaults, and what it refers to."""
-    plain = getattr(value, "__func__", value)
-    if not isinstance(plain, FunctionType) or _is_of_a_library(plain):
-        return getattr(value, "__qualname__", type(value).__qualname__)
-    cells = [cell.cell_contents for cell in plain.__closure__ or () if not _is_empty(cell)]
-    own = getattr(value, "__self__", None)
-    held = (
-        plain.__defaults__,
-        plain.__kwdefaults__,
-        cells,
-        list(_globals_of(plain, (*_PLAIN, FunctionType, type))),
-        own,
-    )
-    code = digest(_code(plain.__code__).encode())
-    return {"kind": plain.__qualname__, "code": code, "held": [shown(part, depth - 1) for part in held]}
-
-
-def _globals_of(function: FunctionType, kinds: tuple[type, ...]) -> Iterator[Any]:
-    """Objects that it may read from its module, of these kinds."""
-    named = (function.__globals__.get(name) for name in function.__code__.co_names)
-    return (found for found in named if isinstance(found, kinds))
-
-
-def _code(code: CodeType) -> str:
-    """Instructions and constants, those of inner functions included; neither line numbers nor the file."""
-    inner = [_code(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
-    return repr((code.co_code, code.co_names, code.co_varnames, inner))
-
-
-def _is_empty(cell: CellType) -> bool:
+def _array(value: Any) -> Any:
+    """Shape, type and numbers of an array or a tensor, which may be one that NumPy has no type for."""
+    tensor = value.detach().cpu() if hasattr(value, "detach") else value
     try:
-        return cell.cell_contents is None
-    except ValueError:  # not filled yet
-        return True
+        array = np.asarray(tensor)
+    except TypeError:  # bfloat16
+        array = np.asarray(tensor.float())
+    numbers = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+    return [list(array.shape), str(getattr(value, "dtype", array.dtype)), digest(numbers)]
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    """What an object holds; of what is private only numbers and texts, as the rest may be of its running."""
+    slots = [name for kind in type(value).__mro__ for name in _listed(getattr(kind, "__slots__", ()))]
+    held = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    for name, item in {**held, **getattr(value, "__dict__", {})}.items():
+        if not name.startswith("_") or (isinstance(item, _PLAIN) and name != _DRAWN):
+            yield name, item
+
+
+def _listed(names: str | Sequence[str]) -> Sequence[str]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _globals_of(function: FunctionType) -> Iterator[Any]:
+    """Values, functions and classes that it may read from its module, inner functions included."""
+    for code in _codes(function.__code__):
+        named = (function.__globals__.get(name) for name in code.co_names)
+        yield from (found for found in named if isinstance(found, _READ))
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _codes(inner)
+
+
+def _code(code: CodeType) -> Any:
+    """Instructions and constants, those of inner functions included; neither line numbers nor the file."""
+    return [(one.co_code, one.co_names, one.co_varnames, list(map(_constant, one.co_consts))) for one in _codes(code)]
+
+
+def _constant(value: Any) -> str:
+    if isinstance(value, CodeType):
+        return value.co_name
+    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
 
 
 def _is_of_a_library(value: Any) -> bool:
-    return str(value.__module__).startswith(_LIBRARIES)
+    return str(value.__module__).partition(".")[0] in _LIBRARIES

@@ -120,7 +120,7 @@ def _with_lost_runs(summary: StudySummary, found: Mapping[str, Estimate]) -> lis
 
 
 def _lost(summary: StudySummary, label: str) -> list[RunRecord]:
-    return [run for run in summary.stage(TEST, label) if run.failed and run.score is None]
+    return [run for run in summary.stage(TEST, label) if run.score is None]
 
 
 def _left_out(summary: StudySummary, labels: Sequence[str]) -> Iterator[str]:
@@ -141,7 +141,8 @@ def _winner_without_result(summary: StudySummary, label: str, failing: str) -> V
     known = _known_instead(summary, {} if default_failing else default_scores)
     if label == summary.default_label or default_failing or not default_scores:
         sentence = failing if label == summary.default_label else f"{failing} {default_failing}".strip()
-        return Verdict(Finding.NO_COMPARISON, f"{sentence} {known}".strip(), details)
+        sentences = filter(None, (sentence, known, *warnings_of_features(summary)))
+        return Verdict(Finding.NO_COMPARISON, " ".join(sentences), details)
     default = estimate([*default_scores.values()])
     kept = f"Keep the default configuration: test IQM {default} on {counted(default.n, 'test seed')}."
     sentence = f"{failing} {known or kept}"

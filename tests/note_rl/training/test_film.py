@@ -128,6 +128,23 @@ def test_what_was_changed_in_an_environment_is_filmed_with_it(monkeypatch, frame
 
 
 @ONCE
+def test_that_it_draws_is_tried_in_another_one(framework):
+    class Resets(gymnasium.Wrapper):
+        count = 0
+
+        def reset(self, **arguments):
+            self.count += 1
+            return self.env.reset(**arguments)
+
+    drawn = drawing_environment(
+        lambda: gymnasium.wrappers.NormalizeObservation(gymnasium.make("CartPole-v1")), "rgb_array"
+    )
+    expected = gymnasium.wrappers.NormalizeObservation(gymnasium.make("CartPole-v1"))
+    np.testing.assert_array_equal(drawn.reset(seed=1)[0], expected.reset(seed=1)[0])
+    assert drawing_environment(lambda: Resets(gymnasium.make("CartPole-v1")), "rgb_array").count == 0
+
+
+@ONCE
 def test_where_a_copy_cannot_be_made_plain_attributes_are_taken_over(framework):
     env = gymnasium.make("CartPole-v1")
     env.unwrapped.gravity = -30.0

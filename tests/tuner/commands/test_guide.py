@@ -32,7 +32,7 @@ def test_every_page_is_in_the_list_once(tuner: CommandLine) -> None:
         assert len(line) <= 80
 
 
-def test_pages_of_a_subject_are_linked_on_the_at_once() -> None:
+def test_pages_of_a_subject_are_linked_on_the_front_page() -> None:
     text = (guide.FOLDER.parents[1] / "README.md").read_text()
     for subject, topics in guide.subjects().items():
         (line,) = re.findall(rf"^\| {subject} \| (.*) \|$|^## {subject}\n\n((?:.+\n)+)", text, re.MULTILINE)

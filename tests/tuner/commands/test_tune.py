@@ -145,6 +145,12 @@ def test_jobs_of_a_sweep_that_are_the_same_study_are_refused(tuner: CommandLine,
     assert not (tuner.folder / "studies").exists()
 
 
+def test_a_value_that_is_listed_twice_is_refused(tuner: CommandLine) -> None:
+    refused = tuner.refused("tune", "-m", "agent=synthetic", *SMALL_STUDY, "seed=1,1")
+    assert "two jobs of this sweep are the same study, " in refused
+    assert "list each value once" in refused
+
+
 def test_every_run_is_tracked_in_the_group_of_its_study(tuner: CommandLine) -> None:
     Recording.forget()
     tune(tuner, RECORDING)

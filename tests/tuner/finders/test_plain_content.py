@@ -1,7 +1,10 @@
 """Contents by which the study of a finder is another one."""
 
+import copy
+import enum
 import functools
 import json
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -55,25 +58,75 @@ def test_what_a_function_closes_over_and_its_defaults_count() -> None:
         assert shown(make(2.0)) != shown(make(3.0))
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (
-            functools.partial(gym.make, "CartPole-v1", max_episode_steps=5),
-            functools.partial(gym.make, "CartPole-v1", max_episode_steps=100),
-        ),
-        (np.float32(0.1), np.float32(0.2)),
-        (np.zeros(2), np.ones(2)),
-        (torch.ones(2), torch.zeros(2)),
-        (torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.zeros(2))),
-        ({"a": [1, (2,)]}, {"a": [1, (3,)]}),
-    ],
-    ids=["partial", "number", "array", "tensor", "parameter", "containers"],
-)
-def test_values_count(one: Any, other: Any) -> None:
-    assert shown(one) == shown(one)
+class Level(enum.Enum):
+    EASY, HARD = 1, 2
+
+
+class Slotted:
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Hidden:
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+
+def cells(*values: Any) -> Any:
+    first, second = values
+    return lambda: (first, second)
+
+
+def cartpole(gravity: float) -> gym.Env[Any, Any]:
+    env = gym.make("CartPole-v1")
+    env.unwrapped.gravity = gravity  # type: ignore[attr-defined]
+    return gym.wrappers.ClipReward(gym.wrappers.TimeLimit(gym.wrappers.FlattenObservation(env), 9), 0, 1)
+
+
+PAIRS: dict[str, tuple[Any, Any]] = {
+    "partial": tuple(functools.partial(gym.make, "CartPole-v1", max_episode_steps=most) for most in (5, 100)),
+    "number": (np.float32(0.1), np.float32(0.2)),
+    "array": (np.zeros(2), np.ones(2)),
+    "shape": (np.zeros((2, 1)), np.zeros((1, 2))),
+    "type": (np.zeros(2, np.float32), np.zeros(1, np.float64)),
+    "objects": (np.array([None, 1]), np.array([None, 2])),
+    "tensor": (torch.ones(2), torch.zeros(2)),
+    "bfloat16": (torch.ones(2, dtype=torch.bfloat16), torch.zeros(2, dtype=torch.bfloat16)),
+    "parameter": (torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.zeros(2))),
+    "containers": ({"a": [1, (2,)]}, {"a": [1, (3,)]}),
+    "set": ({1, 2}, {1, 3}),
+    "bytes": (b"a", b"b"),
+    "path": (Path("a"), Path("b")),
+    "enum": (Level.EASY, Level.HARD),
+    "slots": (Slotted(1), Slotted(2)),
+    "private": (Hidden(1), Hidden(2)),
+    "cells": (cells(None, 3), cells(3, None)),
+    "limit": (gym.make("CartPole-v1", max_episode_steps=5), gym.make("CartPole-v1", max_episode_steps=100)),
+    "wrapped": (cartpole(-30.0), cartpole(9.8)),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_values_count(name: str) -> None:
+    one, other = PAIRS[name]
+    assert shown(one) == shown(copy.deepcopy(one))
     assert shown(one) != shown(other)
     json.dumps([shown(one), shown(other)])
+
+
+def test_an_environment_that_drew_its_own_seed_is_the_same() -> None:
+    used = [gym.make("CartPole-v1") for _ in range(2)]
+    for env in used:
+        env.reset()
+        env.unwrapped.state = None  # type: ignore[attr-defined]
+    assert shown(used[0]) == shown(used[1])
+
+
+def test_a_module_of_one_s_own_may_be_called_as_libraries_are() -> None:
+    made = [type("Env", (), {"__module__": "torch_env", "step": lambda self, by=by: by}) for by in (1, 2)]
+    assert shown(made[0])["kind"] == "Env"
 
 
 class Loop:
@@ -89,14 +142,17 @@ class Loop:
 LOOPS = [Loop()]
 
 
+class Cell:
+    """Knows all others."""
+
+    def __init__(self) -> None:
+        self.others: list[Cell] = []
+
+
 def test_what_holds_itself_has_an_end() -> None:
     assert shown(Loop()) == shown(Loop())
     json.dumps(shown(Loop()))
-
-
-def test_environments_that_hold_other_numbers_are_others() -> None:
-    one = shown(gym.wrappers.TimeLimit(gym.make("CartPole-v1"), 5))
-    assert one == shown(gym.wrappers.TimeLimit(gym.make("CartPole-v1"), 5))
-    changed = gym.make("CartPole-v1")
-    changed.unwrapped.gravity = -30.0
-    assert shown(gym.wrappers.TimeLimit(changed, 5)) != one
+    cells = [Cell() for _ in range(100)]
+    for cell in cells:
+        cell.others = cells
+    assert len(json.dumps(shown(cells))) < 20_000

@@ -382,6 +382,7 @@ def test_a_better_default_that_is_not_feasible_is_not_kept(tmp_path: Path, secon
     failing = [replace(one, outcome=Outcome.CRASHED) if one.label == summary.winner_label else one for one in better]
     without = verdict(replace(summary, runs=tuple(failing)))
     assert ("Keep the default configuration" in without.sentence) is kept
+    assert ("On test seeds the default configuration is not feasible" in without.sentence) is not kept
 
 
 @pytest.mark.parametrize(("seconds", "feasible"), [(4.0, True), (7.0, False)])
