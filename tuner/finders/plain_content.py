@@ -7,6 +7,7 @@ makes another study.
 import functools
 import hashlib
 import inspect
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from types import CodeType, FunctionType
@@ -34,7 +35,8 @@ def source(kind: type[Any]) -> str:
             try:
                 texts.append(inspect.getsource(one))
             except (OSError, TypeError):  # typed into an interpreter
-                texts.append(one.__qualname__)
+                methods = [own for own in vars(one).values() if isinstance(own, FunctionType)]
+                texts += [one.__qualname__, *(repr(_code(method.__code__)) for method in methods)]
     return "\n".join(texts)
 
 
@@ -64,7 +66,7 @@ class _Content:
             return type(value).__qualname__
         if isinstance(value, Mapping):
             return {str(key): self.of(item, depth - 1) for key, item in value.items()}
-        if isinstance(value, list | tuple):
+        if isinstance(value, list | tuple | deque):
             return [self.of(item, depth - 1) for item in value]
         if isinstance(value, set | frozenset):
             return sorted(map(repr, value))
@@ -115,7 +117,7 @@ def _array(value: Any) -> Any:
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    """What an object holds; of what is private only numbers and texts, as the rest may be of its running."""
+    """Attributes of an object; of private ones only numbers and texts, as the rest may belong to what it does now."""
     slots = [name for kind in type(value).__mro__ for name in _listed(getattr(kind, "__slots__", ()))]
     held = {name: getattr(value, name) for name in slots if hasattr(value, name)}
     for name, item in {**held, **getattr(value, "__dict__", {})}.items():

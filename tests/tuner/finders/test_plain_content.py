@@ -4,6 +4,7 @@ import copy
 import enum
 import functools
 import json
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,12 @@ def test_code_and_what_it_reads_of_its_module_count() -> None:
     assert shown(function("# a line more\n" + SCALED.format(scale=1, task="CartPole-v1"))) == one
     assert shown(function(SCALED.format(scale=100, task="CartPole-v1"))) != one
     assert shown(function(SCALED.format(scale=1, task="Acrobot-v1"))) != one
+
+
+def test_the_code_of_a_class_counts_that_has_no_file() -> None:
+    text = "class Env:\n    def step(self, reward): return {} * reward\ndef make(): return Env()"
+    assert shown(function(text.format(2))) == shown(function(text.format(2)))
+    assert shown(function(text.format(2))) != shown(function(text.format(3)))
 
 
 def test_what_a_function_closes_over_and_its_defaults_count() -> None:
@@ -98,6 +105,7 @@ PAIRS: dict[str, tuple[Any, Any]] = {
     "containers": ({"a": [1, (2,)]}, {"a": [1, (3,)]}),
     "set": ({1, 2}, {1, 3}),
     "bytes": (b"a", b"b"),
+    "queue": (deque([1]), deque([2])),
     "path": (Path("a"), Path("b")),
     "enum": (Level.EASY, Level.HARD),
     "slots": (Slotted(1), Slotted(2)),
