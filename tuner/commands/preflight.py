@@ -321,7 +321,7 @@ def _without_sweeps(loader: ConfigLoader, overrides: Sequence[str], multirun: bo
 
 
 def _sweep_values(override: Override) -> list[str]:
-    """An override for each value of a sweep; of a range, for its first one."""
+    """An override for each value of a sweep; of a range, for its first two."""
     line = str(override.input_line)
     if not override.is_sweep_override():
         return [line]
@@ -332,5 +332,5 @@ def _sweep_values(override: Override) -> list[str]:
     texts = list(override.sweep_string_iterator())
     if not texts:
         raise UserError(f"{line} gives no value to run with")
-    num_checked = 1 if override.value_type == ValueType.RANGE_SWEEP else _MOST_ALTERNATIVES
+    num_checked = 2 if override.value_type == ValueType.RANGE_SWEEP else _MOST_ALTERNATIVES
     return [f"{key}={text}" for text in texts[:num_checked]]

@@ -99,6 +99,14 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
         return replace(base, sentence=f"{compared}, which cannot be chosen.", default=default)
     improvement = probability_of_improvement(*_with_lost_runs(summary, {label: winner, summary.default_label: default}))
     finding, conclusion = _conclusion(difference, improvement)
+    if finding is Finding.BETTER and improvement <= _EVEN:  # as many of its runs failed
+        finding, conclusion = (
+            Finding.UNCERTAIN,
+            (
+                f"Where both came to an end the winner is better (difference {difference.signed}), but a failed run beats no "
+                f"other: a run of the winner beats a run of the default with P = {improvement:.2f} only."
+            ),
+        )
     sentences = [f"{compared}.", *_left_out(summary, (label, summary.default_label)), conclusion]
     sentences += _lower_end(summary, label) if finding is Finding.BETTER else []
     about_noise = [_noise_details(noise)] if noise else []
@@ -129,7 +137,8 @@ def _left_out(summary: StudySummary, labels: Sequence[str]) -> Iterator[str]:
         lost, runs = _lost(summary, label), summary.stage(TEST, label)
         if lost:
             whose = "the default configuration" if label == summary.default_label else label
-            yield f"{len(lost)} of {counted(len(runs), 'test run')} of {whose} failed without a score: left out there."
+            rest = "these figures are of the others"
+            yield f"{len(lost)} of {counted(len(runs), 'test run')} of {whose} failed without a score: {rest}."
 
 
 def _winner_without_result(summary: StudySummary, label: str, failing: str) -> Verdict:
@@ -183,6 +192,9 @@ def _subject(summary: StudySummary, label: str) -> str:
         return "The default configuration"
     params = describe_params(summary.params_of(label), summary.weights)
     return f"{label[:1].upper()}{label[1:]}{f' ({params})' if params else ''}"
+
+
+_EVEN = 0.5
 
 
 def _conclusion(difference: Estimate, improvement: float) -> tuple[Finding, str]:

@@ -181,12 +181,14 @@ def test_an_agent_whose_time_is_up_alone_is_warned_of(caplog, alone):
     assert ("LeavesByTime truncates one agent while others go on" in caplog.text) is alone
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", [0, 1, 2])
 def test_so_is_one_of_an_environment_of_lists(caplog, number):
+    """Of the first agent the time is up at once, or, with 2, it ends, which is no truncation."""
+
     class OneLate(Lists):
         def step(self, actions):
-            seen, reward, terminated, truncated, infos = super().step(actions)
-            return seen, reward, terminated, [number == 1 or truncated[0], truncated[1]], infos
+            seen, reward, _, truncated, infos = super().step(actions)
+            return seen, reward, [number == 2, False], [number == 1 or truncated[0], truncated[1]], infos
 
     env = JointEnvironment(OneLate(new_style=True, by_time=True))
     env.reset(seed=1)

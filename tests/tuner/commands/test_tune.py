@@ -145,6 +145,11 @@ def test_jobs_of_a_sweep_that_are_the_same_study_are_refused(tuner: CommandLine,
     assert not (tuner.folder / "studies").exists()
 
 
+def test_so_are_those_of_a_range(tuner: CommandLine) -> None:
+    refused = tuner.refused("tune", "-m", "agent=synthetic", *SMALL_STUDY, "study.retries=range(2,9)")
+    assert "study.retries=2 and study.retries=3 are searched in the same study, " in refused
+
+
 def test_a_value_that_is_listed_twice_is_refused(tuner: CommandLine) -> None:
     refused = tuner.refused("tune", "-m", "agent=synthetic", *SMALL_STUDY, "seed=1,1")
     assert "two jobs of this sweep are the same study, " in refused

@@ -45,8 +45,13 @@ def test_test_runs_of_the_winner_that_crashed_beat_nothing() -> None:
     runs += [run("default", "test", 100 + index, value) for index, value in enumerate(default)]
     result = verdict(study(*screened(100.0, 497.0, 20.0, 510.0), *runs))
     assert result.improvement == 0.5
-    left_out = "5 of 10 test runs of trial 3 failed without a score: left out there. The winner is better: difference"
+    assert result.finding is Finding.UNCERTAIN
+    left_out = "5 of 10 test runs of trial 3 failed without a score: these figures are of the others. Where both came"
     assert left_out in result.sentence
+    assert "beats a run of the default with P = 0.50 only" in result.sentence
+    fewer = [replace(one, value=480.0, outcome=Outcome.COMPLETE) if one.value is None else one for one in runs[:9]]
+    almost = verdict(study(*screened(100.0, 497.0, 20.0, 510.0), *fewer, *runs[9:]))
+    assert (almost.finding, almost.improvement) == (Finding.BETTER, 0.9)
     lost = [replace(one, value=None, outcome=Outcome.CRASHED) if one.seed == 100 else one for one in runs]
     both = verdict(study(*screened(100.0, 497.0, 20.0, 510.0), *lost))
     # of 10 x 10 pairs, the 4 scored runs beat all 10, and 6 lost ones are level with the one lost of the default

@@ -33,6 +33,7 @@ def _check_what_trackers_got(folder: Path) -> None:
     """Each run, named by what distinguishes it from others, and the comparison with its result."""
     lines = [json.loads(line) for line in (folder / "compare.jsonl").read_text().splitlines()]
     runs = [f"{arm} seed={seed}" for arm, seed, _ in lines]
+    assert min(seed for _, seed, _ in lines) >= 3 * 2**29, "they are seeds of studies"
     assert [info.name for info in Recording.infos] == ["pairs", *runs]
     assert {(info.group, info.job_type) for info in Recording.infos} == {("pairs", "compare")}
     assert Recording.infos[1].tags == tuple(runs[0].split())

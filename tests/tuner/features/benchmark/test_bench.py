@@ -13,6 +13,7 @@ def test_goes_on_where_it_was_ended(tuner: CommandLine) -> None:
     path = tuner.folder / "b" / "bench.jsonl"
     lines = path.read_text().splitlines()
     assert [json.loads(line)[0] for line in lines] == ["dqn_cartpole", "dqn_acrobot", "ppo_cartpole", "ppo_acrobot"]
+    assert min(json.loads(line)[1] for line in lines) >= 3 * 2**29, "they are seeds of studies"
     marked = [json.dumps([*json.loads(line)[:2], 7.5]) for line in lines[:3]]
     path.write_text("\n".join(marked) + "\n")
     again = tuner("bench", *AGENTS)
