@@ -100,13 +100,7 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
     improvement = probability_of_improvement(*_with_lost_runs(summary, {label: winner, summary.default_label: default}))
     finding, conclusion = _conclusion(difference, improvement)
     if finding is Finding.BETTER and improvement <= _EVEN:  # as many of its runs failed
-        finding, conclusion = (
-            Finding.UNCERTAIN,
-            (
-                f"Where both came to an end the winner is better (difference {difference.signed}), but a failed run beats no "
-                f"other: a run of the winner beats a run of the default with P = {improvement:.2f} only."
-            ),
-        )
+        finding, conclusion = Finding.UNCERTAIN, _not_better(difference, improvement)
     sentences = [f"{compared}.", *_left_out(summary, (label, summary.default_label)), conclusion]
     sentences += _lower_end(summary, label) if finding is Finding.BETTER else []
     about_noise = [_noise_details(noise)] if noise else []
@@ -195,6 +189,14 @@ def _subject(summary: StudySummary, label: str) -> str:
 
 
 _EVEN = 0.5
+
+
+def _not_better(difference: Estimate, improvement: float) -> str:
+    """Of a winner whose test runs failed too often."""
+    return (
+        f"Where both came to an end the winner is better (difference {difference.signed}), but a failed run beats no "
+        f"other: a run of the winner beats a run of the default with P = {improvement:.2f} only."
+    )
 
 
 def _conclusion(difference: Estimate, improvement: float) -> tuple[Finding, str]:
