@@ -79,8 +79,8 @@ def check_jobs(jobs: Sequence[Job], config_dir: str | Path | None) -> None:
     """Refuses jobs of a sweep that would be the same study: the second one would only continue the first."""
     names: dict[tuple[str, Path], Job] = {}
     for job in jobs:
-        if _other(job.config) is not None:
-            return  # which has names of its own
+        if job.config.plan or _other(job.config) is not None:
+            return  # nothing is run, or by a command that has names of its own
         definition = define(job.config, job.overrides, config_dir)
         known = names.setdefault((str(job.config.storage.url), definition.study_folder), job)
         if known is not job:
