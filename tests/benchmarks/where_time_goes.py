@@ -138,7 +138,7 @@ def measure(backend: str, name: str) -> None:
     stopwatch = Stopwatch()
     watch_training(stopwatch)
     watch_learner(stopwatch, backend)
-    learn = contenders._ours(case, backend)
+    learn, _ = contenders._ours(case, backend)
     learn(case.warm_steps)
     stopwatch.begin("bookkeeping")
     before = dict(stopwatch.seconds)
