@@ -7,7 +7,7 @@ to choose is too good by construction: only the test scores are printed as the r
 
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median_high, median_low
 from typing import Any, Protocol
@@ -55,16 +55,21 @@ def seed_stream(study_seed: int, stream: str, count: int) -> tuple[int, ...]:
     """
     _check_seed(study_seed)
     index = STREAMS.index(stream)
-    rng = np.random.default_rng(np.random.SeedSequence(study_seed, spawn_key=(index,)))
-    draws: dict[int, None] = {}
-    while len(draws) < count:
-        draws[int(rng.integers(DRAWS))] = None
-    return tuple(len(STREAMS) * draw + index for draw in draws)
+    return tuple(len(STREAMS) * draw + index for draw in _draws(study_seed, index, count))
 
 
 def _check_seed(seed: int) -> None:
     if seed < 0:
         raise UserError(f"seed={seed} must not be negative")
+
+
+def _draws(seed: int, key: int, count: int) -> Iterable[int]:
+    """Distinct numbers below `DRAWS`, the same ones first if more are asked for."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(key,)))
+    draws: dict[int, None] = {}
+    while len(draws) < count:
+        draws[int(rng.integers(DRAWS))] = None
+    return draws
 
 
 def comparison_seeds(seed: int, count: int) -> tuple[int, ...]:
@@ -77,11 +82,7 @@ def comparison_seeds(seed: int, count: int) -> tuple[int, ...]:
         UserError: A negative seed.
     """
     _check_seed(seed)
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_COMPARISON_KEY,)))
-    draws: dict[int, None] = {}
-    while len(draws) < count:
-        draws[int(rng.integers(DRAWS))] = None
-    return tuple(len(STREAMS) * DRAWS + draw for draw in draws)
+    return tuple(len(STREAMS) * DRAWS + draw for draw in _draws(seed, _COMPARISON_KEY, count))
 
 
 def stage_seeds(study_seed: int, stage: str, count: int) -> tuple[int, ...]:
