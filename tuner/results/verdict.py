@@ -17,12 +17,12 @@ from tuner.results.insights import targets
 from tuner.results.insights.differences import difference_of, scores_of
 from tuner.results.insights.failures import failed_tests, kinds_of
 from tuner.results.insights.winner_ties import Noise, seed_noise
+from tuner.results.missing_runs import unfinished_tests
 from tuner.results.number_format import counted, describe_params, format_number, join_words
 from tuner.results.protocol import DEFAULT_BASELINE
 from tuner.results.records import CONFIRM, EARLIER_STUDY, PRIORS, RACE, SCREEN, TEST, RunRecord, StudySummary
 from tuner.results.statistics import probability_of_improvement
 from tuner.results.sweep_verdict import sweep_verdict
-from tuner.results.test_stage import unfinished_tests
 
 _PARTS = {
     "final": "{} at the end of training",

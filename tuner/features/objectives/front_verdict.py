@@ -8,9 +8,9 @@ from tuner.features.objectives.pareto_front import as_losses, front_of, is_beate
 from tuner.results.features import is_excluded, warnings_of_features
 from tuner.results.findings import Estimate, Finding, Verdict, estimate
 from tuner.results.insights.failures import failed_tests
+from tuner.results.missing_runs import missing_tests, unfinished_tests
 from tuner.results.number_format import counted, describe_params, join_words
 from tuner.results.records import CONFIRM, SCREEN, TEST, Objective, RunRecord, StudySummary
-from tuner.results.test_stage import missing_tests, unfinished_tests
 
 _LISTED = 4
 Row = tuple[Estimate, ...]
