@@ -55,7 +55,8 @@ class Greedy:
 
     Attributes:
         policy: What chooses.
-        frame_stack: Frames shown together.
+        frame_stack: How many frames are shown together.
+        frames: These, from one call to the next.
         state: Of a recurrent agent, from one call to the next.
     """
 
@@ -67,7 +68,7 @@ class Greedy:
         self._action_space = action_space
         self._answers_seen = False  # and found to fit
         self.frame_stack = frame_stack
-        self._frames = FrameStack(frame_stack)
+        self.frames = FrameStack(frame_stack)
 
     def __call__(self, obs: Array, starts: BoolArray, action_mask: BoolArray | None = None) -> Array:
         """Actions [E] or [E, A].
@@ -77,7 +78,7 @@ class Greedy:
             starts: Whether that is the first observation of an episode. [E]
             action_mask: Which actions are allowed there; None: all. [E, A]
         """
-        answers = self._answers_to(self._frames.show(obs, starts), starts)
+        answers = self._answers_to(self.frames.show(obs, starts), starts)
         if not self._answers_seen:
             check_answers(answers, len(obs), self.policy, self._action_space)
             self._answers_seen = True

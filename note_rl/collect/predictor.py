@@ -32,6 +32,7 @@ class Exploring:
         rng: Of exploration.
 
     Attributes:
+        frames: Shown together, from one call to the next.
         state: Of a recurrent agent, from one call to the next.
     """
 
@@ -43,7 +44,7 @@ class Exploring:
         self.state = RecurrentState()
         self._act = PolicyRunner(agent.learner, agent.obs_normaliser, settings.multi_agent)
         self._answers_to = answers_of(self._act, self.state, rng)
-        self._frames = FrameStack(settings.experience.frame_stack)
+        self.frames = FrameStack(settings.experience.frame_stack)
         self._is_bound = False
 
     def __call__(self, obs: Array, starts: BoolArray, action_mask: BoolArray | None = None) -> Array:
@@ -51,7 +52,7 @@ class Exploring:
         if not self._is_bound:
             self._bind(len(obs))
         self._policy.reset(np.flatnonzero(starts))
-        answers = self._answers_to(self._frames.show(obs, starts), starts)
+        answers = self._answers_to(self.frames.show(obs, starts), starts)
         answers = masked_answers(self._act, self._policy, answers, action_mask)
         return self._policy.for_env(self._policy.select(answers, self._rng))
 
@@ -115,9 +116,12 @@ class Predictor:
         check_finite(self._name, obs)
         if len(obs) != self._num:
             self._num, self._acting = len(obs), {}
-        begin = state is None if self._is_recurrent else deterministic not in self._acting
+        begin = state is None if self._is_recurrent else not self._acting
         if deterministic not in self._acting:
-            self._acting[deterministic] = self._choosing(deterministic)
+            added = self._choosing(deterministic)
+            for other in self._acting.values():
+                added.frames = other.frames  # what environments showed is one history, however actions are chosen
+            self._acting[deterministic] = added
         starts = self._starts(begin if episode_start is None else episode_start, len(obs))
         masks = () if action_masks is None else (self._masks(action_masks, len(obs)),)
         self._agent.learner.actor.parameters_changed()  # by anybody, since the last call

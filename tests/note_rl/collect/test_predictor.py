@@ -9,6 +9,7 @@ import torch
 from gymnasium import spaces
 
 from note_rl.agents.pytorch import DQN, PPO
+from note_rl.collect.policy_runner import PolicyRunner
 from note_rl.collect.predictor import Exploring
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy
@@ -52,6 +53,22 @@ def test_exploring_is_that_of_set_and_a_later_set_holds() -> None:
         agent.set(policy=EpsGreedyQPolicy(eps))
         greedy, explored = (agent.predict(obs, deterministic=one)[0] for one in (True, False))
         assert np.mean(greedy != explored) == pytest.approx(eps / 2, abs=0.03)
+
+
+def test_frames_are_one_history_whichever_way_actions_are_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = DQN(hidden_size=4, frame_stack=3)
+    agent.set(policy=EpsGreedyQPolicy(0.5), frame_stack=3)
+    shown: list[list[float]] = []
+    answer = PolicyRunner.__call__
+
+    def recorded(self: PolicyRunner, obs: Any, *given: Any) -> Any:
+        shown.append(obs[0, ::4].tolist())
+        return answer(self, obs, *given)
+
+    monkeypatch.setattr(PolicyRunner, "__call__", recorded)
+    for number, deterministic in enumerate([True, False, False, True, False]):
+        agent.predict(np.full(4, number, np.float32), deterministic=deterministic)
+    assert shown == [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4]]
 
 
 def test_another_environment_is_asked_anew_and_normalisation_is_inside() -> None:
