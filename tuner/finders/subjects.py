@@ -8,10 +8,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
-from note_rl.collect.agent_recipe import Rebuildable, Recipe, plain_attributes
+import numpy as np
+
+from note_rl.collect.agent_recipe import Rebuildable, Recipe
 from note_rl.collect.workers.worker_pickling import pickled, pickled_recipe
 from note_rl.errors import SettingsError
 from note_rl.learners.adjustable import LEARNING_RATE
+from note_rl.learners.base import LayerNumbers
 from note_rl.optimizers.optimizer_recipe import OptimizerRecipe, recipes_of
 from note_rl.optimizers.rates import Rates
 from note_rl.seeding import seed_everything
@@ -47,7 +50,7 @@ class LiveSubject:
     Attributes:
         name: Class of the agent.
         recipe: Pickle of how it was made.
-        carried: Pickle of what was set since: its settings, and plain attributes that were set.
+        carried: Pickle of what was set since: its settings, plain attributes, and the numbers of its layers.
         weights: File of its parameters, target networks included.
         optimizers: How its optimizers are made; several: one per group of parameters.
         several: Whether they were given as a list.
@@ -75,11 +78,11 @@ class LiveSubject:
         recipe: Recipe = pickle.loads(self.recipe)  # brings the framework, which is to be seeded
         seed_everything(seed)
         agent = recipe.make()
-        settings, attributes = pickle.loads(self.carried)
+        settings, attributes, layers = pickle.loads(self.carried)
         for name, value in attributes.items():
             setattr(agent, name, value)
         agent.path = None  # the files of the caller's agent are not this one's
-        _restore(agent, self.weights)
+        _restore(agent, self.weights, layers)
         agent.settings = replace(settings, seed=seed)
         made = [recipe.make(agent.param) for recipe in self.optimizers]
         seed_everything(seed)  # restoring may have drawn
@@ -137,13 +140,11 @@ def live_subject(agent: Any, optimizer: Any, finder: str) -> LiveSubject:
     if optimizer is None:
         raise SettingsError(f"{finder} needs an optimizer: set agent.optimizer = Adam(...) before")
     recipe = pickled_recipe(agent, finder)
-    attributes = {
-        name: value
-        for name, value in plain_attributes(agent).items()
-        if not name.startswith("_") and name not in _NOT_CARRIED
-    }
+    attributes = _attributes(agent)
+    with _as_it_was(agent):
+        layers = agent.learner.layer_numbers()
     instead = "give set() plain numbers, and functions that hold on to nothing open"
-    carried = pickled("the settings of set()", (settings, attributes), instead, finder)
+    carried = pickled("the settings of set()", (settings, attributes, layers), instead, finder)
     optimizers = tuple(recipes_of(optimizer, agent.param))
     for one in optimizers:
         pickled(f"the optimizer {one.name}", one, "give one whose settings are plain numbers", finder)
@@ -153,7 +154,8 @@ def live_subject(agent: Any, optimizer: Any, finder: str) -> LiveSubject:
         "code": digest(source(type(agent)).encode()),
         "arguments": {name: shown(value) for name, value in agent.recipe.named_arguments().items()},
         "settings": shown(settings),
-        "attributes": attributes,
+        "attributes": shown(attributes),
+        "layers": layers.numbers,
         "weights": digest(weights),
         "optimizers": [{"name": one.name, **{key: shown(value) for key, value in one.settings.items()},
                         "groups": shown(one.groups)} for one in optimizers],
@@ -175,6 +177,23 @@ def common_backend(subjects: Sequence[Subject]) -> Backend:
     return backends.pop() if len(backends) == 1 else "none"
 
 
+def _attributes(agent: Any) -> dict[str, Any]:
+    """Plain attributes of an agent's own, arrays and collections included, which may have changed since it was made."""
+    passed_over = agent._bookkeeping | _NOT_CARRIED
+    own = {name: value for name, value in vars(agent).items() if not name.startswith("_") and name not in passed_over}
+    return {name: value for name, value in own.items() if value is not None and _is_plain(value)}
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) in (list, tuple, set, frozenset):
+        return all(map(_is_plain, value))
+    if type(value) is dict:
+        return all(map(_is_plain, (*value, *value.values())))
+    if isinstance(value, np.ndarray):
+        return value.dtype != object
+    return value is None or type(value) in (int, float, bool, str) or isinstance(value, np.generic)
+
+
 def _weights(agent: Any) -> bytes:
     """The file that save_param() would write; the agent has no learner afterwards if it had none before."""
     with _as_it_was(agent), TemporaryDirectory() as folder:
@@ -183,11 +202,22 @@ def _weights(agent: Any) -> bytes:
         return path.read_bytes()
 
 
-def _restore(agent: Any, weights: bytes) -> None:
+def _restore(agent: Any, weights: bytes, layers: LayerNumbers) -> None:
+    """The parameters of the caller's agent, and what is set on its layers.
+
+    Raises:
+        SettingsError: A layer was exchanged since the agent was made.
+    """
     with _as_it_was(agent), TemporaryDirectory() as folder:
         path = Path(folder) / "param.safetensors"
         path.write_bytes(weights)
         agent.restore_param(path)
+        if agent.learner.layer_numbers().kinds != layers.kinds:
+            raise SettingsError(
+                f"a layer of {type(agent).__name__}, or a hook of one, was set after the agent was made, and finders "
+                "make the agent anew in each process: make all of its layers in its constructor"
+            )
+        agent.learner.set_layer_numbers(layers.numbers)
 
 
 @contextmanager
