@@ -198,6 +198,8 @@ class Adaptation:
         adapter = self._adapters[name]
         if name not in self._base or not adapter.moves:
             self._find_base(name)
+        if name == "batch_size":
+            adapter.controller.most = getattr(self.place.experience, "num_transitions", math.inf)
         result, health = adapter.decide(self._base[name], self.place.experience, self.options.kappa, target)
         if name == "batch_size" and result.new != result.old:
             noises = [signal.scale_of(None) for signal in adapter.signals if isinstance(signal, MeasuredNoise)]

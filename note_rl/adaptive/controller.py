@@ -41,11 +41,15 @@ class Controller:
         gain: Multiplies its own gain.
         default_gain: Instead of that of its rule, where the optimizer asks for another one.
         cooldown: Decisions after a change in which nothing happens.
+
+    Attributes:
+        most: What it can be at most where it is used, such as the size of a rollout for a minibatch of it.
     """
 
     def __init__(
         self, name: str, how: Adapt, gain: float = 1.0, default_gain: float | None = None, cooldown: int = 0
     ) -> None:
+        self.most = math.inf
         self.name = name
         self.how = how
         self.rule = RULES[name]
@@ -180,6 +184,7 @@ class Controller:
         highest = min(moved(base, high), rule.ceiling) if math.isfinite(high) else rule.ceiling
         lowest = lowest if how.min is None else max(how.min, rule.floor)
         highest = highest if how.max is None else min(how.max, rule.ceiling)
+        highest = min(highest, self.most)
         return min(lowest, base), max(highest, base)
 
     def check(self, base: float) -> None:

@@ -101,7 +101,9 @@ def _tested(summary: StudySummary, label: str, scores: dict[int, float]) -> Verd
     finding, conclusion = _conclusion(difference, improvement)
     if finding is Finding.BETTER and improvement <= _EVEN:  # as many of its runs failed
         finding, conclusion = Finding.UNCERTAIN, _not_better(difference, improvement)
-    sentences = [f"{compared}.", *_left_out(summary, (label, summary.default_label)), conclusion]
+    compared_labels = (label, summary.default_label)
+    cautions = (*_left_out(summary, compared_labels), *_all_equal(summary, compared_labels))
+    sentences = [f"{compared}.", *cautions, conclusion]
     sentences += _lower_end(summary, label) if finding is Finding.BETTER else []
     about_noise = [_noise_details(noise)] if noise else []
     return replace(
@@ -133,6 +135,17 @@ def _left_out(summary: StudySummary, labels: Sequence[str]) -> Iterator[str]:
             whose = "the default configuration" if label == summary.default_label else label
             rest = "these figures are of the others"
             yield f"{len(lost)} of {counted(len(runs), 'test run')} of {whose} failed without a score: {rest}."
+
+
+def _all_equal(summary: StudySummary, labels: Sequence[str]) -> Iterator[str]:
+    """That the test runs of each configuration are one run, where a program or a function has its own seeds."""
+    curves = [[tuple(run.curve) for run in summary.stage(TEST, label)] for label in labels]
+    if not summary.backend and all(len(of_one) > 1 and of_one[0] and len(set(of_one)) == 1 for of_one in curves):
+        yield (
+            "The test runs of each configuration are equal to the last digit. If it is not deterministic, then the "
+            "seed does not reach it, and these are one run each: pass on {seed} (agent.command) or the argument seed "
+            "(of a function)."
+        )
 
 
 def _winner_without_result(summary: StudySummary, label: str, failing: str) -> Verdict:

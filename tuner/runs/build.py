@@ -5,7 +5,7 @@ import functools
 import importlib
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -242,14 +242,22 @@ def build_wrappers(groups: Mapping[str, Mapping[str, JsonDict]]) -> tuple[Callab
 
 def _say_what_scores_are(config: RunConfig, environment: EnvFactory) -> None:
     """Evaluation counts the rewards of wrappers that are not for training only."""
-    for name, made in zip(config.wrapper, environment.wrappers, strict=True):
-        kind = getattr(made, "func", made)
-        if isinstance(kind, type) and issubclass(kind, gymnasium.RewardWrapper):
-            say_once(
-                _log,
-                f"wrapper.{name} ({kind.__name__}) changes the rewards of evaluations and scores as well; to have it "
-                f"in training only, write wrapper_training.{name} in place of wrapper.{name}",
-            )
+    for name, kind in reward_wrappers(config.wrapper, environment.wrappers).items():
+        say_once(
+            _log,
+            f"wrapper.{name} ({kind.__name__}) changes the rewards of evaluations and scores as well; to have it "
+            f"in training only, write wrapper_training.{name} in place of wrapper.{name}",
+        )
+
+
+def reward_wrappers(names: Iterable[str], made: Iterable[Callable[..., Any]]) -> dict[str, type[Any]]:
+    """The classes of those wrappers that change rewards, by their names."""
+    kinds = {name: getattr(one, "func", one) for name, one in zip(names, made, strict=True)}
+    return {
+        name: kind
+        for name, kind in kinds.items()
+        if isinstance(kind, type) and issubclass(kind, gymnasium.RewardWrapper)
+    }
 
 
 @speaking_of_settings()

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,6 +36,7 @@ _FILES = "files"
 _NUMBERED = re.compile(r"\d{6,12}")
 _ASIDE = re.compile(r"\..+\.(?P<pid>\d{1,10})-\w+\.aside")
 _MOST_BYTES_OF_A_NUMBER = 8
+_CHUNK = 2**20
 
 
 def report(trial: Reporter, step: float, value: float, metrics: Mapping[str, float], state: Any = None) -> None:
@@ -265,9 +267,12 @@ class FunctionState:
             with atomic_folder(self._root / f"{number:06d}") as aside:
                 aside.mkdir()
                 yield aside
-                sizes = {path.relative_to(aside).as_posix(): _on_disk(path) for path in _files_in(aside)}
+                written = {path.relative_to(aside).as_posix(): path for path in _files_in(aside)}
+                content = {"files": {name: _on_disk(path) for name, path in written.items()}}
+                if about["kind"] == "folder":  # whose files a program may write into, once it has it back
+                    content["checksums"] = {name: _checksum(path) for name, path in written.items()}
                 head = aside / HEAD_FILE
-                head.write_text(json.dumps(marked({**about, "files": sizes})), encoding="utf-8")
+                head.write_text(json.dumps(marked({**about, **content})), encoding="utf-8")
                 _on_disk(head)
         except OSError as error:
             if error.errno in FULL:
@@ -327,7 +332,9 @@ def _head_of(path: Path) -> JsonDict | str:
     try:
         head = parse_json((path / HEAD_FILE).read_bytes())
         sizes, kind, pending = head["files"], head["kind"], head["pending"]
+        sums = head.get("checksums", {})  # earlier versions wrote none
         changed = next((name for name, size in sizes.items() if _size(path / name) != size), None)
+        changed = changed or next((name for name, one in sums.items() if _checksum(path / name) != one), None)
         whole = kind in ("folder", "arrays") and (pending is None or {"step", "value", "metrics"} <= pending.keys())
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"{path / HEAD_FILE} cannot be read ({one_line(str(error), MAX_NAME)})"
@@ -343,6 +350,14 @@ def _head_of(path: Path) -> JsonDict | str:
 
 def _size(path: Path) -> int | None:
     return path.stat().st_size if path.is_file() and not path.is_symlink() else None
+
+
+def _checksum(path: Path) -> int:
+    total = 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            total = zlib.crc32(chunk, total)
+    return total
 
 
 def _files_in(folder: Path) -> list[Path]:

@@ -1,11 +1,12 @@
 """Training from the rollout just taken."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from note_rl.errors import AgentContractError
+from note_rl.errors import AgentContractError, SettingsError
 from note_rl.learners.reports import approx_kl
 from note_rl.replay.experience.base import (
     MAX_BLOCK_BYTES,
@@ -21,6 +22,7 @@ from note_rl.replay.rollout import Rollout, RolloutScores
 from note_rl.settings.experience import RolloutSettings
 from note_rl.settings.switch_names import TARGET_KL
 from note_rl.settings.window_functions import Removal, ask
+from note_rl.support.setting_fields import named
 from note_rl.types import Array, BoolArray, FloatArray, IntArray, Sample, Steps, Update
 
 _MAX_PRIORITIZED_BLOCK = 8  # scores change between update blocks only
@@ -35,6 +37,9 @@ class RolloutExperience:
         view: What is asked of the agent.
         rng: Shuffles.
 
+    Attributes:
+        num_transitions: Of a rollout; no number before the first one.
+
     Raises:
         AgentContractError: The agent does not have what the settings need.
     """
@@ -43,6 +48,7 @@ class RolloutExperience:
 
     def __init__(self, settings: RolloutSettings, view: AgentView, rng: np.random.Generator) -> None:
         self.settings = settings
+        self.num_transitions: float = math.inf
         self._view = view
         self._transform = BatchTransform(view, settings.learned_reward, settings.expert)
         self._rng = rng
@@ -77,6 +83,7 @@ class RolloutExperience:
         per_transition = 2 * steps.obs[0, 0].nbytes * self.settings.frame_stack
         self._max_block = max(1, MAX_BLOCK_BYTES // max(self._batch_size * per_transition, 1))
         self._rollout = self._made(steps)
+        self.num_transitions = len(self._rollout)
         if self.settings.learned_reward and view.reward is not None:
             self._rollout.replace_reward(view.reward)
         value = view.value or view.value_from
@@ -108,6 +115,11 @@ class RolloutExperience:
         rollout, settings = self._rollout, self.settings
         assert rollout is not None, "store() comes first"
         per_epoch = len(rollout) // self._batch_size
+        if not per_epoch:
+            raise SettingsError(
+                "{} has become {}, more than the {} transitions of a rollout: let what changes it end there",
+                *(named(RolloutSettings, "batch_size"), self._batch_size, len(rollout)),
+            )
         total = settings.num_epochs * per_epoch
         draw, max_block = self._drawing(rollout)
         sync = self._sync(total, per_epoch, clock)

@@ -5,7 +5,9 @@ import pytest
 
 from note_rl.adaptive import ess
 from note_rl.adaptive.health import Health
+from note_rl.adaptive.signals.base import MeasuredMean
 from note_rl.adaptive.signals.gradient_noise import MeasuredNoise
+from note_rl.errors import SettingsError
 from note_rl.settings import Adaptive
 from tests.note_rl.adaptive.adapted_agents import QUICK, dqn, ppo
 from tests.note_rl.frameworks import Framework, frameworks
@@ -30,6 +32,24 @@ def test_batches_stay_on_their_ladder_and_each_is_compiled_once(framework: Frame
     assert {shape[1] for shape in sizes} == {4, 16, 64}
     if framework.package == "keras":
         assert agent.learner.num_traces == 3
+
+
+def test_a_minibatch_grows_to_its_rollout_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MeasuredMean, "health", lambda self, *_: Health(self.signal.name, 1.0, 1.0, 0.01, 0.01))
+    told = Adaptive(**QUICK, signals=["ratio_ess"], parameters={"batch_size": {"law": "feed_forward"}})
+    agent = ppo(Framework("pytorch"), told, batch=16, num_epochs=2)
+    result = agent.train(total_steps=8 * 64, p=0)  # rollouts of 64
+    assert [decision.new for decision in agent.decisions][-3:] == [64, 64, 64]
+    assert agent.decisions[-1].reason == "bound"
+    # epochs of 4 minibatches at first, of one in the end
+    sizes = [16, *(decision.new for decision in agent.decisions)]
+    assert result.num_gradient_steps == sum(2 * 64 // size for size in sizes[:8])
+
+
+def test_a_scheduled_minibatch_beyond_its_rollout_is_refused() -> None:
+    told = Adaptive(schedule={"batch_size": [(0, 16), (256, 128)]})
+    with pytest.raises(SettingsError, match="batch_size has become 128, more than the 64 transitions of a rollout"):
+        ppo(Framework("pytorch"), told, batch=16).train(total_steps=8 * 64, p=0)
 
 
 def test_exponent_of_priorities_follows_drifting_errors() -> None:

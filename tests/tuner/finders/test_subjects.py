@@ -1,4 +1,4 @@
-"""What a finder's processes are given of an agent at hand."""
+"""Contents of an agent at hand that a finder's processes are given."""
 
 from typing import Any
 

@@ -59,6 +59,21 @@ def test_test_runs_of_the_winner_that_crashed_beat_nothing() -> None:
     assert "1 of 10 test runs of the default configuration failed without a score" in both.sentence
 
 
+def test_runs_of_a_program_that_are_one_run_are_said_to_be() -> None:
+    def said(last: float, **changes: str) -> bool:
+        ends = {"trial 3": [5.0, 5.0, last], "default": [2.0, 2.0, 2.0]}
+        runs = [
+            run(label, "test", 100 + index, end, curve=((0.5, 1.0), (1.0, end)))
+            for label, values in ends.items()
+            for index, end in enumerate(values)
+        ]
+        return "equal to the last digit" in verdict(replace(study(*screened(1.0), *runs), **changes)).sentence  # type: ignore[arg-type]
+
+    assert said(5.0, backend="")
+    assert not said(5.5, backend="")
+    assert not said(5.0, backend="torch"), "whose seeds reach all there is"
+
+
 def test_a_clear_winner() -> None:
     confirm = [run("trial 3", "confirm", 50, 500.0), run("trial 3", "confirm", 51, 498.0)]
     default = [200.0, 150.0, 300.0, 180.0, 210.0]

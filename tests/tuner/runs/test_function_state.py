@@ -208,9 +208,9 @@ def test_one_that_is_not_whole_is_passed_over(tmp_path: Path, harm: str) -> None
     assert resume(context(tmp_path)) == {"epoch": 3}
 
 
-@pytest.mark.parametrize("older", [False, True])
+@pytest.mark.parametrize(("older", "altered"), [(False, "longer"), (True, "longer"), (True, "y")])
 def test_one_that_was_altered_is_said_to_be_passed_over(
-    tmp_path: Path, current: Callable[..., TrialContext], older: bool
+    tmp_path: Path, current: Callable[..., TrialContext], older: bool, altered: str
 ) -> None:
     store, mine = FunctionState(tmp_path), tmp_path / "mine"
     mine.mkdir()
@@ -220,7 +220,7 @@ def test_one_that_was_altered_is_said_to_be_passed_over(
         shutil.copytree(tmp_path / "state" / "000001", tmp_path / "state" / "000002")
     current()
     newest = tuner.resume()
-    (newest / "model.pt").write_text("longer")
+    (newest / "model.pt").write_text(altered)
     again = current()
     assert (tuner.resume() is None) is not older
     (line,) = (tmp_path / "output.log").read_text().splitlines()

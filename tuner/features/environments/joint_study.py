@@ -21,6 +21,7 @@ from tuner.features.environments.scales import ScoreScale, check_scale
 from tuner.features.environments.typed import SETTING, as_typed, in_environment
 from tuner.results.metric import METRICS, TargetMetric, make_metric
 from tuner.results.protocol import DEFAULT_BASELINE, StudySettings
+from tuner.runs.build import build_wrappers, reward_wrappers
 from tuner.runs.config_checks import resolve
 from tuner.runs.functions import function_name, is_function
 from tuner.study import StudyDefinition
@@ -58,6 +59,7 @@ def define_in_all(config: DictConfig, overrides: Sequence[str], config_dir: str 
             alone[name] = define(own, typed, config_dir)
         except (UserError, NoteRLError) as error:
             raise UserError(f"in {GROUP}={name}: {error}") from error
+        _check_rewards(overrides, alone[name].config)
         random, good = _reference(name, own, alone[name])
         environments.append(StudyEnvironment(name, alone[name].config, good, random, alone[name].configure))
     first = alone[names[0]]
@@ -125,6 +127,19 @@ def _refuse_for_all(overrides: Sequence[str]) -> None:
     if typed is not None:
         raise UserError(
             f"{typed} would hold for every environment of the study: leave it out, or give it a file of its own, "
+            f"my_conf/{GROUP}/NAME.yaml with --config-dir my_conf"
+        )
+
+
+def _check_rewards(overrides: Sequence[str], config: dict[str, Any]) -> None:
+    """Refuses typed wrappers that change rewards: the returns in the files of environments are those without them."""
+    typed = next((word for word in overrides if word.lstrip("+").startswith(("wrapper=", "wrapper."))), None)
+    nodes = config.get("wrapper") or {}
+    changed = [] if typed is None else list(reward_wrappers(nodes, build_wrappers({"wrapper": nodes})))
+    if changed:
+        raise UserError(
+            f"{typed}: wrapper.{changed[0]} changes rewards, and the returns that scores are compared by, "
+            f"{GROUP}.{REFERENCE}, are those without it: write both into a file of each environment, "
             f"my_conf/{GROUP}/NAME.yaml with --config-dir my_conf"
         )
 

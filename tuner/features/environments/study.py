@@ -138,8 +138,8 @@ def _alone(studies: Studies, names: Sequence[str]) -> Iterable[tuple[str, optuna
 def _is_alike(alone: JsonDict, several: JsonDict, config: JsonDict) -> bool:
     """Whether a study of one environment measures what a study of several does in it, after as many steps."""
     same = all(alone.get(key) == several.get(key) for key in ("agent", "backend", "metric"))
-    parts = ("env", "training", "evaluation")
-    return same and all(alone["config"].get(part) == config.get(part) for part in parts)
+    parts = ("env", "training", "evaluation", "wrapper", "wrapper_training")
+    return same and all((alone["config"].get(part) or {}) == (config.get(part) or {}) for part in parts)
 
 
 PART = InStudy(

@@ -1,11 +1,13 @@
 """Initial state of a run of a population: the files of the run that it continues."""
 
-import os
 import shutil
 from pathlib import Path
 
 from note_rl.support.atomic_files import atomic_folder, atomic_target
 from tuner.trial import folder as files
+
+_DEPTH_OF_ARRAYS = 2
+"""Names below the folder of a function's checkpoints: that of the checkpoint, and of its file."""
 
 
 def inherit(folder: Path, source: Path, *, is_copy: bool) -> None:
@@ -48,18 +50,16 @@ def _share(source: Path, target: Path) -> None:
 
 
 def _share_folder(source: Path, target: Path) -> None:
-    """The same for the checkpoints of a function: their files are never changed, but replaced by others."""
+    """The same for the checkpoints of a function; files in folders of its own, which it may write into, are copied."""
+
+    def share(path: str, shared: str) -> str:
+        is_of_its_own = len(Path(path).relative_to(source).parts) > _DEPTH_OF_ARRAYS
+        (_copy if is_of_its_own else _share)(Path(path), Path(shared))
+        return shared
+
     if source.is_dir():
         with atomic_folder(target) as aside:
-            shutil.copytree(source, aside, copy_function=_link_or_copy, ignore=shutil.ignore_patterns(".*.aside"))
-
-
-def _link_or_copy(source: str, target: str) -> str:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
-    return target
+            shutil.copytree(source, aside, copy_function=share, ignore=shutil.ignore_patterns(".*.aside"))
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -84,6 +84,7 @@ def check_evolution(evolution: Evolution, space: Space, config: JsonDict) -> Non
         )
     if config.get("adaptive"):
         raise UserError("study=pbt writes schedules into adaptive, which must be off: leave adaptive=... out")
+    _check_pool(config)
     num_points = int(config["evaluation"]["num_points"])
     if num_points % evolution.generations:
         best = max(1, round(num_points / evolution.generations)) * evolution.generations
@@ -97,6 +98,16 @@ def check_evolution(evolution: Evolution, space: Space, config: JsonDict) -> Non
             f"training.total_steps={total_steps} is too small for study.evolution.generations={evolution.generations}: "
             f"a training phase takes {needed} environment steps, so at least {needed * evolution.generations} are "
             "needed"
+        )
+
+
+def _check_pool(config: JsonDict) -> None:
+    section = "agent" if is_function(config) else "checkpoint"
+    has_pool = section == "agent" or "capacity" in (config.get("buffer") or {})
+    if has_pool and config.get(section, {}).get("save_replay") is False:
+        raise UserError(
+            f"study=pbt: a member goes on from its checkpoint in each generation, and with {section}.save_replay=false "
+            f"it would begin with an empty replay pool: type {section}.save_replay=true"
         )
 
 

@@ -84,6 +84,7 @@ def test_a_function_has_no_random_policy(mine: CommandLine) -> None:
 
 
 TWO = "env=[cartpole,acrobot]"
+CLIPPED = "clip={_target_: gymnasium.wrappers.ClipReward, _partial_: true, min_reward: 0.0, max_reward: 0.1}"
 PLAN = ("plan=true", "study.steps_per_second=100")
 STUDY = (TWO, *SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "study.num_trials=1", "study.name=both")
 
@@ -215,6 +216,10 @@ def test_the_plan_counts_all_environments(tuner: CommandLine) -> None:
         (["tune", TWO, "env.reference.good=300"], "env.reference.good=300 would hold for every"),
         (["tune", TWO, "env.max_episode_steps=200"], "env.max_episode_steps=200 would hold for every"),
         (["tune", TWO, "+env.kwargs.sutton_barto_reward=true"], "env.kwargs.sutton_barto_reward=true would hold for"),
+        (
+            ["tune", TWO, f"+wrapper.{CLIPPED}"],
+            "wrapper.clip changes rewards, and the returns that scores are compared",
+        ),
         (["tune", TWO, "study=pbt"], "study=pbt compares members by returns of one environment"),
         (["tune", TWO, "study.metric=[mixed,seconds]"], "of several environments there is one score"),
         (["tune", TWO, "study.metric=steps_to_100"], "study.metric=steps_to_100 names a return of one environment"),

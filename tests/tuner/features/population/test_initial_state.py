@@ -25,3 +25,18 @@ def test_a_function_goes_on_from_the_checkpoint_of_the_other_one(tmp_path: Path,
     newest = FunctionState(folder).newest()
     assert newest is not None
     assert newest.read() == {"epoch": 4}
+
+
+def test_a_program_that_writes_into_its_checkpoint_leaves_that_of_the_other_one_alone(tmp_path: Path) -> None:
+    source, mine = tmp_path / "source", tmp_path / "mine"
+    mine.mkdir()
+    (mine / "state.safetensors").write_text("0100")
+    FunctionState(source).write_folder(mine)
+    inherit(tmp_path / "new", source, is_copy=True)
+    copied, first = FunctionState(tmp_path / "new").newest(), FunctionState(source).newest()
+    assert copied is not None
+    assert first is not None
+    (copied.read() / "state.safetensors").write_text("0777")
+    assert (first.read() / "state.safetensors").read_text() == "0100"
+    assert FunctionState(tmp_path / "new").newest() is None
+    assert FunctionState(source).newest() is not None

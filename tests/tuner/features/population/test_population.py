@@ -28,6 +28,7 @@ from tuner.trial.messages import JsonDict, Outcome, TrialResult, TrialSpec
 
 GENERATIONS = 4
 CONFIG_8: JsonDict = {**CONFIG, "evaluation": {"num_points": 8}, "training": {"total_steps": 800}}
+NO_POOL = {"save_replay": False}
 POPULATION: JsonDict = {
     "config": CONFIG_8,
     "num_trials": 8,
@@ -328,6 +329,16 @@ def test_a_member_that_fails_is_replaced_by_a_copy_of_a_good_one(tmp_path: Path)
         ({"space": {"buffer": {"train_freq": {"low": 1, "high": 9}}}}, "nothing of this space can change"),
         ({"config": {**CONFIG_8, "training": {"total_steps": 12}}}, "at least 16 are needed"),
         ({"config": {**CONFIG_8, "adaptive": {"mode": "control"}}}, "adaptive, which must be off"),
+        (
+            {
+                "config": {
+                    **CONFIG_8,
+                    "buffer": CONFIG_8["buffer"] | {"capacity": 9},
+                    "checkpoint": {"save_replay": False},
+                }
+            },
+            r"would begin with an empty replay pool: type checkpoint\.save_replay=true$",
+        ),
         ({"num_race_seeds": 1}, "study.num_race_seeds has no meaning"),
     ],
 )
