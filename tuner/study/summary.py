@@ -33,7 +33,7 @@ from tuner.study.space.parameter_text import axis_kind, describe_values
 from tuner.study.storage import store as attributes
 from tuner.study.storage.homes import is_home
 from tuner.study.storage.ownership import OWNER
-from tuner.study.storage.store import StudyStore
+from tuner.study.storage.store import StudyStore, unlike_versions, versions_of
 from tuner.study.storage.trial_records import RUN_ATTRIBUTE, START_ATTRIBUTE, default_trial, read_records
 from tuner.study.sweep.job_registry import other_objectives
 from tuner.study.sweep.sweep_study import RETURNED, SWEEP_FOLDER, best_jobs, home_of_sweep
@@ -198,7 +198,7 @@ def _shared(study: optuna.Study) -> JsonDict:
         "env_id": definition["env"],
         "agent": definition["agent"],
         "backend": definition["backend"],
-        "versions": definition["versions"],
+        "versions": versions_of(study),
         "seed": definition["seed"],
         "budget": {words: size for words, size in sizes.items() if size},
         "study_command": str(facts.get("command", "")),
@@ -241,6 +241,7 @@ def _notes(study: optuna.Study, definition: JsonDict, runs: list[RunRecord]) -> 
         known = f"the default configuration ({next(iter(starts))})" if alone else f"known configurations: {listed}"
         notes.append(f"The search was started with {known}.")
     notes.append("All screening trials share one seed.")
+    notes += filter(None, [unlike_versions(study)])
     return (*notes, *_remarks(runs), *_unlike_reports(definition, runs), *_order_note(study))
 
 

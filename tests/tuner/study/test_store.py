@@ -11,6 +11,7 @@ from tests.tuner.studies import CONFIG, SPACE, FakeExecutor, journal, run_study
 from tests.tuner.study_records import scores
 from tuner.errors import UserError
 from tuner.study import StudyStore
+from tuner.study.watching.study_listener import StudyListener
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,24 @@ def test_another_sampler_and_code_on_resume_are_recorded_besides(
         summary = run_study(tmp_path, facts={"sampler": sampler})
     assert (summary.sampler, summary.code) == ("RandomSampler; then TPESampler", "one; then two")
     assert summary.space["agent.gamma"] == "0.9 .. 0.9999 (log of 1 - x)"
+
+
+def test_other_versions_on_resume_are_recorded_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+
+    class Noting(StudyListener):
+        def on_note(self, note: str) -> None:
+            said.append(note)
+
+    for num_trials, gymnasium in ((6, "1.3.0"), (6, "1.3.0"), (7, "1.4.0"), (8, "1.4.0")):
+        monkeypatch.setattr("tuner.study.storage.store._version_of", {"gymnasium": gymnasium, "numpy": "2.4"}.get)
+        said.clear()
+        summary = run_study(tmp_path, num_trials=num_trials, listener=Noting())
+        assert [note for note in said if "versions" in note] == [
+            note for note in summary.notes if "several versions" in note
+        ]
+    assert (summary.versions["gymnasium"], summary.versions["numpy"]) == ("1.3.0; then 1.4.0", "2.4")
+    assert "Runs of this study had several versions: gymnasium 1.3.0; then 1.4.0." in summary.notes
 
 
 def test_a_study_is_found_without_a_look_at_the_others(tmp_path: Path) -> None:

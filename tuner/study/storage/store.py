@@ -297,8 +297,26 @@ def begin_or_continue(study: optuna.Study, definition: StudyDefinition, url: str
     revision = code_revision(Path())
     facts = {**definition.facts, **({} if revision is None else {"code": revision})}
     before = study.user_attrs.get(FACTS, {})
-    study.set_user_attr(FACTS, {**before, **facts, **{key: _followed(before, facts, key) for key in _MAY_CHANGE}})
+    known, now = versions_of(study), versions(definition.backend)
+    followed = {
+        **{key: _followed(before, facts, key) for key in _MAY_CHANGE},
+        **{f"{_VERSION}{package}": _followed(known, now, package) for package in {**known, **now}},
+    }
+    study.set_user_attr(FACTS, {**before, **facts, **followed})
     return new
+
+
+def versions_of(study: optuna.Study) -> dict[str, str]:
+    """By package, the version that runs of a study had, and those of later sessions where they differ."""
+    kept: JsonDict = study.user_attrs.get(FACTS, {})
+    later = {key.removeprefix(_VERSION): str(told) for key, told in kept.items() if key.startswith(_VERSION)}
+    return {**study.user_attrs[DEFINITION]["versions"], **later}
+
+
+def unlike_versions(study: optuna.Study) -> str:
+    """That its runs had several versions of a package, as scores may depend on these; empty if they had not."""
+    several = [f"{package} {one}" for package, one in versions_of(study).items() if "; then " in one]
+    return f"Runs of this study had several versions: {', '.join(several)}." if several else ""
 
 
 def name_objectives(study: optuna.Study, others: Sequence[Objective]) -> None:
@@ -309,6 +327,7 @@ def name_objectives(study: optuna.Study, others: Sequence[Objective]) -> None:
 
 
 _MAY_CHANGE = ("sampler", "pruner", "code")
+_VERSION = "version of "
 
 
 def _followed(before: JsonDict, now: JsonDict, key: str) -> str:
