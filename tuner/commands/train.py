@@ -102,6 +102,16 @@ def run_of_multirun(config: DictConfig, folder: Path, overrides: Sequence[str], 
     return _run(config, folder, overrides, member)
 
 
+def _steps_of_schedule(config: JsonDict, overrides: Sequence[str]) -> str:
+    """That the schedule of an earlier run stays where it is if another budget is typed; empty: nothing to say."""
+    typed = next((word for word in overrides if word.lstrip("+").startswith("training.total_steps=")), None)
+    repeated = (config.get("adaptive") or {}).get("schedule") or {}
+    last = max((step for pairs in repeated.values() for step, _ in pairs), default=0)
+    if typed is None or not last:
+        return ""
+    return f"adaptive.schedule is in environment steps and does not follow {typed}: its last change is at step {last:,}"
+
+
 def _run(config: DictConfig, folder: Path, overrides: Sequence[str], member: RunOfMultirun | None) -> int:
     console = PlainConsole()
     progress = make_progress(resolve(config).get("progress"), console)
@@ -119,6 +129,8 @@ def _run(config: DictConfig, folder: Path, overrides: Sequence[str], member: Run
     begun = 0 if config.get("resume") is None else runs.steps_done(folder)
     goes_on = f", from step {begun:,} on" if begun else ""
     console.print(f"training in {escape(str(folder))}{goes_on}", soft_wrap=True)
+    if note := _steps_of_schedule(resolve(config), overrides):
+        console.print(escape(note), soft_wrap=True)
     outcome = train(config, folder, overrides, progress, member)
     final, seconds = f"[bold]{format_number(outcome.final_return)}[/bold]", format_seconds(outcome.seconds)
     if config.get("backend") is None or outcome.stop_reason == RETURNED:  # a function, also of a run that goes on

@@ -36,6 +36,10 @@ def test_a_run_leaves_its_decisions_and_is_repeated_from_its_schedule(tuner: Com
     assert len(schedule["clip"]) > 2
     again = tuner("train", "--config-dir", str(folder / "adapted"), *PPO, "adaptive=replay", "hydra.run.dir=again")
     assert again.status == 0, again.errors
+    (budget,) = (word for word in PPO if word.startswith("training.total_steps="))
+    last = max(step for steps in schedule.values() for step, _ in steps)
+    assert f"environment steps and does not follow {budget}: its last change is at step {last:,}\n" in again.output
+    assert "does not follow" not in answer.output
     from note_rl.training.checkpoint import read_checkpoint
 
     first, second = (read_checkpoint(tuner.folder / name / "checkpoint.safetensors")[0] for name in ("first", "again"))

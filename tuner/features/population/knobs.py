@@ -26,7 +26,6 @@ _NAMES: Final = {
     "buffer.num_epochs": "num_updates",
     "buffer.target_update_interval": "update_interval",
     "buffer.priority.alpha": "alpha",
-    "buffer.priority.beta": "per_beta",
 }
 """Config path -> name in `note_rl.settings.Adaptive.schedule`; fractions of the agent evolve under their own names."""
 
