@@ -11,7 +11,7 @@ from note_rl.collect.step_rows import Rows
 from note_rl.environments import Environments
 from note_rl.environments.frames import FrameStack
 from note_rl.environments.long_episodes import say_if_none_ends
-from note_rl.environments.observations import check_finite, check_rewards, say_if_rounded
+from note_rl.environments.observations import check_finite, check_rewards, say_if_dark, say_if_rounded
 from note_rl.errors import CheckpointError
 from note_rl.learners.base import Learner
 from note_rl.learners.recurrence import RecurrentState
@@ -60,6 +60,7 @@ class Collector(Collecting):
         self._begin_episodes()
         self._answers_seen = False  # and found to fit
         self._earned: list[FloatArray] = []  # counted rewards of the steps that these two do not yet hold
+        say_if_dark(envs.name, envs.observation_space)
         self._is_under_way = False  # a call of collect(), also one that an exception has cut off
 
     def begin(self, act: PolicyRunner[Learner]) -> bool:

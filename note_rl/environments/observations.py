@@ -17,6 +17,8 @@ _NUMBERS = "biuf"  # kinds of NumPy types that are real numbers
 _EXACT = 2**24
 """Single precision, in which networks compute, holds every whole number up to this one, and not the next."""
 _SMALLER = "show smaller numbers, or a large one as several (divmod)"
+_DARK = 128
+"""Bytes that reach this far may be colours."""
 _LONGEST = 2**24  # numbers of a flat observation: 64 MiB each
 
 
@@ -157,6 +159,17 @@ def say_if_rounded(name: str, obs: Array) -> None:
             _log,
             f"{name} shows {furthest:,}, and networks compute in single precision, which rounds whole numbers beyond "
             f"{_EXACT:,}: {_SMALLER}",
+        )
+
+
+def say_if_dark(name: str, space: spaces.Space[Any] | None) -> None:
+    """Says once that networks see next to nothing of bytes that are no colours, such as boards of 0 and 1."""
+    is_bytes = isinstance(space, spaces.Box) and space.dtype == np.uint8
+    if is_bytes and (highest := int(space.high.max(initial=0))) < _DARK:
+        say_once(
+            _log,
+            f"{name} shows bytes of at most {highest}, and networks divide bytes by 255, as colours are: give its "
+            "observation_space dtype=np.int8, of which they see the numbers themselves",
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from note_rl.agents.shared.architecture import Architecture, NetworkPlan, Placed
 from note_rl.agents.shared.layer_kinds import Activate, Shape, instead
+from note_rl.environments.frames import channels_first
 from note_rl.environments.observation_packing import ACTION, PackedKey, PackedShape
 from note_rl.errors import SettingsError
 from note_rl.errors.wording import choice, out_of_range
@@ -129,13 +130,14 @@ def encoded_plan(
 def encoders_by_kind(parts: Sequence[PackedKey]) -> dict[str, Any]:
     """Encoders for keys of which nothing is known but what they show.
 
-    Images, bytes [H, W, C], go through convolutions and a dense layer of 128; all other numbers are taken as they are.
+    Images, bytes [H, W, C] or [C, H, W], go through convolutions and a dense layer of 128; all other numbers are taken
+    as they are.
     """
     return {part.key: _of_an_image(part.shape) if part.is_image and len(part.shape) == 3 else None for part in parts}
 
 
 def _of_an_image(shape: Shape) -> dict[str, Any]:
-    side = min(shape[:2])
+    side = min(shape[1:] if channels_first(shape) else shape[:2])
     convolutions = _FOR_LARGE_IMAGES if side >= _SMALLEST_LARGE else _FOR_SMALL_IMAGES if side >= 3 else ()
     return {"layers": [*convolutions, "flatten", {"dense": _NUM_IMAGE_FEATURES}]}
 

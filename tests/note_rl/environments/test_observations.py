@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 from note_rl.agents.pytorch import DQN
 from note_rl.environments import VectorEnvironment, flat_observations
 from note_rl.environments.goals import GoalObservation
-from note_rl.environments.observations import FlatReader, ObservationReader, say_if_rounded
+from note_rl.environments.observations import FlatReader, ObservationReader, say_if_dark, say_if_rounded
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.policy import EpsGreedyQPolicy
 from tests.note_rl.environments.odd_environments import Plain, SingleNumber, WholeAtFirst
@@ -102,6 +102,16 @@ def test_that_networks_round_whole_numbers_is_said_once(monkeypatch: Any, caplog
     for _ in range(2):
         say_if_rounded("It", np.array([[0, 5], [-ODD, 7]]))
     assert caplog.text.count("It shows -16,777,217, and networks compute in single precision, which rounds") == 1
+
+
+def test_that_networks_hardly_see_bytes_of_a_board_is_said_once(monkeypatch: Any, caplog: Any) -> None:
+    monkeypatch.setattr("note_rl.errors._said", set())
+    for space in (spaces.Box(0, 255, (4, 4, 3), np.uint8), spaces.Box(0, 1, (4,), np.int8), spaces.Discrete(2), None):
+        say_if_dark("It", space)
+    assert caplog.text == ""
+    for _ in range(2):
+        say_if_dark("It", spaces.Box(0, 1, (8,), np.uint8))
+    assert caplog.text.count("It shows bytes of at most 1, and networks divide bytes by 255, as colours are: give") == 1
 
 
 @pytest.mark.parametrize("space", [spaces.Discrete(2**40), spaces.Tuple([spaces.MultiDiscrete([2**33, 2])])], ids=str)

@@ -21,6 +21,11 @@ def test_without_encoders_each_key_has_one_by_its_kind(side, num_convolutions):
     assert encoders == {"bytes": None, "vector": None, "grid": None}
 
 
+def test_images_with_channels_first_have_the_layers_of_their_size():
+    first, last = (PackedKey("image", 0, shape, is_image=True) for shape in ((3, 84, 84), (84, 84, 3)))
+    assert encoders_by_kind([first]) == encoders_by_kind([last])
+
+
 @BOTH
 def test_networks_of_kinds_take_all_keys(framework):
     net = made(framework.package, None)
