@@ -3,6 +3,7 @@
 import random
 import sys
 import zlib
+from collections.abc import Callable
 
 import numpy as np
 
@@ -37,3 +38,18 @@ def seed_everything(seed: int) -> None:
         sys.modules["torch"].manual_seed(value)
     if "keras" in sys.modules:
         sys.modules["keras"].utils.set_random_seed(value)
+
+
+def shared_random_state() -> Callable[[], None]:
+    """A function that gives Python, NumPy and PyTorch the random state back that they share in this process now."""
+    of_python, of_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    torch = sys.modules.get("torch")
+    of_torch = torch.get_rng_state() if torch is not None else None
+
+    def put_back() -> None:
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)  # noqa: NPY002
+        if torch is not None:
+            torch.set_rng_state(of_torch)
+
+    return put_back

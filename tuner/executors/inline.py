@@ -2,7 +2,10 @@
 
 Each trial has a thread, but only one of them, or the controller, runs at any moment: a trial runs on until it reports
 or ends, then waits for its next turn. So with the same seed a study repeats itself exactly, several trials at a time
-included. There is no protection: a trial that hangs, takes all memory or kills its process takes the study with it.
+included, and a trial draws the random numbers of Python, NumPy and PyTorch that it would draw alone. TensorFlow's are
+shared by all.
+
+There is no protection: a trial that hangs, takes all memory or kills its process takes the study with it.
 """
 
 import os
@@ -12,6 +15,7 @@ import time
 from collections import deque
 from pathlib import Path
 
+from note_rl.seeding import shared_random_state
 from tuner.errors import UserError
 from tuner.executors.base import Event, Limits, TrialEnded, TrialFunction, TrialStarted, check_verdict, event_of
 from tuner.executors.leftovers import Leftovers
@@ -186,9 +190,11 @@ class _Turns:
         self._events.append(event_of(self.spec.key, message))
 
     def wait_for_verdict(self) -> Verdict:
-        """Ends this turn; the next one begins with the answer."""
+        """Ends this turn; the next one begins with the answer, and where the trial's random numbers were."""
+        put_back = shared_random_state()
         self._pause.release()
         self._turn.acquire()
+        put_back()
         return "stop" if self.stop_requested or self.verdict is None else self.verdict
 
     def asks_to_stop(self) -> bool:

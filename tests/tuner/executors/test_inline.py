@@ -61,6 +61,18 @@ def test_trials_take_turns_at_reports_and_only_one_runs_at_a_time(driver, inline
     assert "".join(order) == "010101"
 
 
+def test_each_trial_draws_the_random_numbers_that_it_would_draw_alone(driver, inline):
+    for number in (0, 1):
+        driver.start(inline, "draw", number, draws=number)
+    driver.finish(inline)
+    together = [event.value for event in driver.events if isinstance(event, TrialReported)]
+    driver.run(inline, "draw", number=2, draws=0)
+    driver.run(inline, "draw", number=3, draws=1)
+    alone = [event.value for event in driver.events if isinstance(event, TrialReported)][4:]
+    assert [*together[0::2], *together[1::2]] == alone
+    assert len(set(alone)) == 4
+
+
 def test_stop_all_ends_trials_that_wait_for_a_verdict_or_for_their_first_turn(driver, inline):
     driver.start(inline, "complete", 0)
     driver.until(inline, TrialReported)

@@ -196,6 +196,21 @@ def look_around(context: TrialContext) -> None:
     )
 
 
+def draw(context: TrialContext) -> None:
+    """Draw from the generators that a process has one of, after each report."""
+    import random
+
+    import numpy as np
+    import torch
+
+    seed = context.spec.config["draws"]
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    torch.manual_seed(seed)
+    for step in (0.5, 1.0):
+        context.report(step, random.random() + np.random.random() + torch.rand(()).item())  # noqa: NPY002
+
+
 def count_loaded(context: TrialContext) -> None:
     """Note what was there before the trial did anything; then use the backend."""
     names = ("torch", "tensorflow", "keras", "optuna", "wandb")
