@@ -164,8 +164,10 @@ def say_if_rounded(name: str, obs: Array) -> None:
 
 def say_if_dark(name: str, space: spaces.Space[Any] | None) -> None:
     """Says once that networks see next to nothing of bytes that are no colours, such as boards of 0 and 1."""
-    is_bytes = isinstance(space, spaces.Box) and space.dtype == np.uint8
-    if is_bytes and (highest := int(space.high.max(initial=0))) < _DARK:
+    if not isinstance(space, spaces.Box) or space.dtype != np.uint8:
+        return
+    highest = int(space.high.max(initial=0))
+    if highest < _DARK:
         say_once(
             _log,
             f"{name} shows bytes of at most {highest}, and networks divide bytes by 255, as colours are: give its "

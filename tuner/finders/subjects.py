@@ -190,7 +190,7 @@ def _is_plain(value: Any) -> bool:
     if type(value) is dict:
         return all(map(_is_plain, (*value, *value.values())))
     if isinstance(value, np.ndarray):
-        return value.dtype != object
+        return bool(value.dtype.kind != "O")
     return value is None or type(value) in (int, float, bool, str) or isinstance(value, np.generic)
 
 
