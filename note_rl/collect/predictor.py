@@ -56,6 +56,11 @@ class Exploring:
         answers = masked_answers(self._act, self._policy, answers, action_mask)
         return self._policy.for_env(self._policy.select(answers, self._rng))
 
+    def begin(self, starts: BoolArray) -> None:
+        """Episodes begin, of which this call's answers are another's."""
+        if self._is_bound:
+            self._policy.reset(np.flatnonzero(starts))
+
     def _bind(self, num_envs: int) -> None:
         self._policy.bind(self._action_space, num_envs)
         schedules = self._agent.settings.schedules
@@ -126,6 +131,9 @@ class Predictor:
         masks = () if action_masks is None else (self._masks(action_masks, len(obs)),)
         self._agent.learner.actor.parameters_changed()  # by anybody, since the last call
         acting = self._acting[deterministic]
+        exploring = self._acting.get(False)
+        if isinstance(exploring, Exploring) and exploring is not acting:
+            exploring.begin(starts)
         if self._is_recurrent:
             acting.state.arrays = None if state is None else as_state(self._agent, len(obs), state)
         actions = as_the_space_has_it(acting(obs, starts, *masks), self.action_space)

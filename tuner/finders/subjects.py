@@ -1,6 +1,7 @@
 """Subjects of finders: an agent with its optimizer, made anew in the process of each run."""
 
 import pickle
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from tuner.runs.build import build_run
 from tuner.runs.checkpoints import take_weights
 from tuner.trial.messages import JsonDict
 
+_COLLECTIONS = (list, tuple, set, frozenset, dict, deque, OrderedDict)
 _NOT_CARRIED = frozenset({"stop_training", "path", "save_freq", "max_save_files", "save_best_only", "save_param_only"})
 
 
@@ -80,7 +82,7 @@ class LiveSubject:
         agent = recipe.make()
         settings, attributes, layers = pickle.loads(self.carried)
         for name, value in attributes.items():
-            setattr(agent, name, value)
+            _take_over(agent, name, value)
         agent.path = None  # the files of the caller's agent are not this one's
         _restore(agent, self.weights, layers)
         agent.settings = replace(settings, seed=seed)
@@ -181,17 +183,23 @@ def _attributes(agent: Any) -> dict[str, Any]:
     """Plain attributes of an agent's own, arrays and collections included, which may have changed since it was made."""
     passed_over = agent._bookkeeping | _NOT_CARRIED
     own = {name: value for name, value in vars(agent).items() if not name.startswith("_") and name not in passed_over}
-    return {name: value for name, value in own.items() if value is not None and _is_plain(value)}
+    return {name: value for name, value in own.items() if _is_plain(value)}
 
 
 def _is_plain(value: Any) -> bool:
-    if type(value) in (list, tuple, set, frozenset):
-        return all(map(_is_plain, value))
-    if type(value) is dict:
-        return all(map(_is_plain, (*value, *value.values())))
+    if type(value) in _COLLECTIONS:
+        return all(map(_is_plain, (*value, *value.values()) if isinstance(value, dict) else value))
     if isinstance(value, np.ndarray):
         return bool(value.dtype.kind != "O")
     return value is None or type(value) in (int, float, bool, str) or isinstance(value, np.generic)
+
+
+def _take_over(agent: Any, name: str, value: Any) -> None:
+    """Sets an attribute where the constructor made another one; an equal one may be held by others, too."""
+    made = getattr(agent, name, None)
+    is_in_use = value is None and not _is_plain(made)
+    if not is_in_use and shown(made) != shown(value):
+        setattr(agent, name, value)
 
 
 def _weights(agent: Any) -> bytes:
@@ -215,7 +223,7 @@ def _restore(agent: Any, weights: bytes, layers: LayerNumbers) -> None:
         if agent.learner.layer_numbers().kinds != layers.kinds:
             raise SettingsError(
                 f"a layer of {type(agent).__name__}, or a hook of one, was set after the agent was made, and finders "
-                "make the agent anew in each process: make all of its layers in its constructor"
+                "make the agent anew in each process: do so in its constructor, or remove the hook before"
             )
         agent.learner.set_layer_numbers(layers.numbers)
 

@@ -44,12 +44,13 @@ from tuner.study.score_checks import check_scores
 from tuner.study.storage import store as attributes
 from tuner.study.storage.ownership import Ownership, refuse_another
 from tuner.study.storage.retries import STORAGE_ERRORS, StorageLostError, explained
-from tuner.study.storage.store import StudyStore, begin_or_continue, describe, name_objectives, unlike_versions
+from tuner.study.storage.store import StudyStore, begin_or_continue, describe, name_objectives
 from tuner.study.storage.trial_records import default_trial, read_records
 from tuner.study.study_errors import StudyError
 from tuner.study.study_probe import PROBE, run_probe
 from tuner.study.summary import summarise
-from tuner.study.watching.study_listener import StudyListener
+from tuner.study.watching.study_listener import Listeners, StudyListener
+from tuner.study.watching.version_notes import VersionNotes
 
 
 class StudyRunner:
@@ -123,6 +124,8 @@ class StudyRunner:
         ownership = Ownership(screen, definition.study_folder, self._store.file)
         with ownership.lease():
             self._begin(screen)
+            versions = VersionNotes(screen, definition.backend, self._listener.on_note)
+            self._listener = Listeners(versions, self._listener)
             self._seconds_before = float(screen.user_attrs.get(attributes.SECONDS, 0.0))
             self._run_owned(screen, ownership)
 
@@ -153,8 +156,6 @@ class StudyRunner:
         definition = self._definition
         new = begin_or_continue(study, definition, self._store.url)
         name_objectives(study, definition.others)
-        if unlike := unlike_versions(study):
-            self._listener.on_note(unlike)
         if new:
             for name in (*all_stages(), *stages_behind(), PROBE):
                 if (aside := archive(definition.study_folder / name)) is not None:

@@ -8,11 +8,12 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from note_rl.agents.pytorch import DQN, PPO
+from note_rl.agents.pytorch import DDPG, DQN, PPO
 from note_rl.collect.policy_runner import PolicyRunner
 from note_rl.collect.predictor import Exploring
 from note_rl.errors import EnvironmentMismatchError, SettingsError
 from note_rl.policy import EpsGreedyQPolicy, GaussianPolicy
+from note_rl.policy.noise import OrnsteinUhlenbeckProcess
 from tests.note_rl.dictionaries import Signs
 from tests.note_rl.frameworks import Framework, frameworks
 from tests.note_rl.small_environments import Counting
@@ -69,6 +70,17 @@ def test_frames_are_one_history_whichever_way_actions_are_chosen(monkeypatch: py
     for number, deterministic in enumerate([True, False, False, True, False]):
         agent.predict(np.full(4, number, np.float32), deterministic=deterministic)
     assert shown == [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4]]
+
+
+def test_an_episode_begins_for_the_noise_whoever_answers_its_first_observation() -> None:
+    agent = DDPG(env="Pendulum-v1", hidden_size=4)
+    agent.set(noise=OrnsteinUhlenbeckProcess(theta=1e-6, sigma=0.3, dt=1e-12))  # it moves where an episode begins
+    obs = np.zeros(3, np.float32)
+    agent.predict(obs)
+    pushed = [agent.predict(obs, deterministic=False)[0] for _ in range(2)]
+    np.testing.assert_allclose(*pushed, atol=1e-4)
+    agent.predict(obs, episode_start=True)
+    assert abs(agent.predict(obs, deterministic=False)[0] - pushed[1]) > 1e-3
 
 
 def test_another_environment_is_asked_anew_and_normalisation_is_inside() -> None:

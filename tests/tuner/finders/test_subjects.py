@@ -1,10 +1,12 @@
 """Contents of an agent at hand that a finder's processes are given."""
 
+from collections import OrderedDict, deque
 from typing import Any
 
 import numpy as np
 import pytest
 
+from note_rl.agents.pytorch import DQN
 from note_rl.errors import SettingsError
 from note_rl.learners.keras.keras_internals import all_layers
 from note_rl.policy import EpsGreedyQPolicy
@@ -25,6 +27,26 @@ def test_what_was_set_since_an_agent_was_made_goes_along(framework: Framework) -
     assert (there.gamma, there.weights) == (0.5, {"of": [5.0, (0.1,)]})
     np.testing.assert_array_equal(there.table, agent.table)
     assert there.env is not None
+
+
+class Sharing(DQN):
+    """Holds a list that one of its layers holds, too."""
+
+    def __init__(self) -> None:
+        super().__init__(env="CartPole-v1", hidden_size=4)
+        self.coefs, self.bonus = [1.0], 5.0
+        self.q_net.coefs = self.coefs
+
+
+def test_what_is_as_the_constructor_made_it_stays_that() -> None:
+    agent = Sharing()
+    agent.set(policy=EpsGreedyQPolicy(0.1))
+    framework = Framework("pytorch")
+    there, _ = subject(framework, agent).build(0)
+    assert there.coefs is there.q_net.coefs
+    agent.bonus, agent.counts = None, OrderedDict(a=deque([1]))
+    there, _ = subject(framework, agent).build(0)
+    assert (there.bonus, there.counts) == (None, OrderedDict(a=deque([1])))
 
 
 def test_a_frozen_layer_is_frozen_there(framework: Framework) -> None:

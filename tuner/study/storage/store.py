@@ -297,13 +297,20 @@ def begin_or_continue(study: optuna.Study, definition: StudyDefinition, url: str
     revision = code_revision(Path())
     facts = {**definition.facts, **({} if revision is None else {"code": revision})}
     before = study.user_attrs.get(FACTS, {})
-    known, now = versions_of(study), versions(definition.backend)
-    followed = {
-        **{key: _followed(before, facts, key) for key in _MAY_CHANGE},
-        **{f"{_VERSION}{package}": _followed(known, now, package) for package in {**known, **now}},
-    }
-    study.set_user_attr(FACTS, {**before, **facts, **followed})
+    study.set_user_attr(FACTS, {**before, **facts, **{key: _followed(before, facts, key) for key in _MAY_CHANGE}})
     return new
+
+
+def keep_versions(study: optuna.Study, backend: str) -> None:
+    """Writes down the present versions of packages where runs of a study have had others."""
+    known, now = versions_of(study), versions(backend)
+    later = {
+        f"{_VERSION}{package}": _THEN.join(filter(None, (known.get(package), version)))
+        for package, version in now.items()
+        if version not in known.get(package, "").split(_THEN)
+    }
+    if later:
+        study.set_user_attr(FACTS, {**study.user_attrs.get(FACTS, {}), **later})
 
 
 def versions_of(study: optuna.Study) -> dict[str, str]:
@@ -315,7 +322,7 @@ def versions_of(study: optuna.Study) -> dict[str, str]:
 
 def unlike_versions(study: optuna.Study) -> str:
     """That its runs had several versions of a package, as scores may depend on these; empty if they had not."""
-    several = [f"{package} {one}" for package, one in versions_of(study).items() if "; then " in one]
+    several = [f"{package} {one}" for package, one in versions_of(study).items() if _THEN in one]
     return f"Runs of this study had several versions: {', '.join(several)}." if several else ""
 
 
@@ -328,13 +335,14 @@ def name_objectives(study: optuna.Study, others: Sequence[Objective]) -> None:
 
 _MAY_CHANGE = ("sampler", "pruner", "code")
 _VERSION = "version of "
+_THEN = "; then "
 
 
 def _followed(before: JsonDict, now: JsonDict, key: str) -> str:
     """The former and the present value, where they differ: `RandomSampler; then TPESampler`."""
     former, present = str(before.get(key, "")), str(now.get(key, ""))
-    same = not present or former.rpartition("; then ")[2] == present
-    return former if same else f"{former}; then {present}" if former else present
+    same = not present or former.rpartition(_THEN)[2] == present
+    return former if same else f"{former}{_THEN}{present}" if former else present
 
 
 def settings_to_json(definition: StudyDefinition) -> JsonDict:
