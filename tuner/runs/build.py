@@ -253,11 +253,8 @@ def _say_what_scores_are(config: RunConfig, environment: EnvFactory) -> None:
 def reward_wrappers(names: Iterable[str], made: Iterable[Callable[..., Any]]) -> dict[str, type[Any]]:
     """The classes of those wrappers that change rewards, by their names."""
     kinds = {name: getattr(one, "func", one) for name, one in zip(names, made, strict=True)}
-    return {
-        name: kind
-        for name, kind in kinds.items()
-        if isinstance(kind, type) and issubclass(kind, gymnasium.RewardWrapper)
-    }
+    changing = (gymnasium.RewardWrapper, gymnasium.wrappers.NormalizeReward)
+    return {name: kind for name, kind in kinds.items() if isinstance(kind, type) and issubclass(kind, changing)}
 
 
 @speaking_of_settings()

@@ -84,6 +84,7 @@ def test_a_function_has_no_random_policy(mine: CommandLine) -> None:
 
 
 TWO = "env=[cartpole,acrobot]"
+NORMALISED = "norm={_target_: gymnasium.wrappers.NormalizeReward, _partial_: true}"
 CLIPPED = "clip={_target_: gymnasium.wrappers.ClipReward, _partial_: true, min_reward: 0.0, max_reward: 0.1}"
 PLAN = ("plan=true", "study.steps_per_second=100")
 STUDY = (TWO, *SMALL, *SMALL_AGENTS["dqn"], *SMALL_STUDY, "study.num_trials=1", "study.name=both")
