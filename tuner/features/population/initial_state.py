@@ -53,8 +53,9 @@ def _share_folder(source: Path, target: Path) -> None:
     """The same for the checkpoints of a function; files in folders of its own, which it may write into, are copied."""
 
     def share(path: str, shared: str) -> str:
-        is_of_its_own = len(Path(path).relative_to(source).parts) > _DEPTH_OF_ARRAYS
-        (_copy if is_of_its_own else _share)(Path(path), Path(shared))
+        if len(Path(path).relative_to(source).parts) > _DEPTH_OF_ARRAYS:
+            return str(shutil.copy2(path, shared))  # with its times: a program may look for its newest file
+        _share(Path(path), Path(shared))
         return shared
 
     if source.is_dir():

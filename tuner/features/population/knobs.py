@@ -101,12 +101,10 @@ def check_evolution(evolution: Evolution, space: Space, config: JsonDict) -> Non
 
 
 def _check_pool(config: JsonDict) -> None:
-    section = "agent" if is_function(config) else "checkpoint"
-    has_pool = section == "agent" or "capacity" in (config.get("buffer") or {})
-    if has_pool and config.get(section, {}).get("save_replay") is False:
+    if "capacity" in (config.get("buffer") or {}) and config.get("checkpoint", {}).get("save_replay") is False:
         raise UserError(
-            f"study=pbt: a member goes on from its checkpoint in each generation, and with {section}.save_replay=false "
-            f"it would begin with an empty replay pool: type {section}.save_replay=true"
+            "study=pbt: a member goes on from its checkpoint in each generation, and with checkpoint.save_replay=false "
+            "it would begin with an empty replay buffer: type checkpoint.save_replay=true"
         )
 
 

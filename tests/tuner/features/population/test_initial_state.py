@@ -1,5 +1,6 @@
 """Initial state of a member that goes on from another one: of a function, its last checkpoint."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -31,11 +32,15 @@ def test_a_program_that_writes_into_its_checkpoint_leaves_that_of_the_other_one_
     source, mine = tmp_path / "source", tmp_path / "mine"
     mine.mkdir()
     (mine / "state.safetensors").write_text("0100")
+    (mine / "run.sh").touch(mode=0o755)
+    os.utime(mine / "run.sh", (1.0e9, 1.0e9))
     FunctionState(source).write_folder(mine)
     inherit(tmp_path / "new", source, is_copy=True)
     copied, first = FunctionState(tmp_path / "new").newest(), FunctionState(source).newest()
     assert copied is not None
     assert first is not None
+    kept = (copied.read() / "run.sh").stat()
+    assert (kept.st_mtime, kept.st_mode & 0o777) == (1.0e9, 0o755)
     (copied.read() / "state.safetensors").write_text("0777")
     assert (first.read() / "state.safetensors").read_text() == "0100"
     assert FunctionState(tmp_path / "new").newest() is None

@@ -337,7 +337,7 @@ def test_a_member_that_fails_is_replaced_by_a_copy_of_a_good_one(tmp_path: Path)
                     "checkpoint": {"save_replay": False},
                 }
             },
-            r"would begin with an empty replay pool: type checkpoint\.save_replay=true$",
+            r"would begin with an empty replay buffer: type checkpoint\.save_replay=true$",
         ),
         ({"num_race_seeds": 1}, "study.num_race_seeds has no meaning"),
     ],
