@@ -170,8 +170,8 @@ def say_if_dark(name: str, space: spaces.Space[Any] | None) -> None:
     if highest < _DARK:
         say_once(
             _log,
-            f"{name} shows bytes of at most {highest}, and networks divide bytes by 255, as colours are: give its "
-            "observation_space dtype=np.int8, of which they see the numbers themselves",
+            f"{name} shows bytes of at most {highest}, and the networks of this package divide bytes by 255, as those "
+            "of pictures: give its observation_space dtype=np.int8, of which they see the numbers themselves",
         )
 
 

@@ -111,7 +111,9 @@ def test_that_networks_hardly_see_bytes_of_a_board_is_said_once(monkeypatch: Any
     assert caplog.text == ""
     for _ in range(2):
         say_if_dark("It", spaces.Box(0, 1, (8,), np.uint8))
-    assert caplog.text.count("It shows bytes of at most 1, and networks divide bytes by 255, as colours are: give") == 1
+    assert (
+        caplog.text.count("It shows bytes of at most 1, and the networks of this package divide bytes by 255, as") == 1
+    )
 
 
 @pytest.mark.parametrize("space", [spaces.Discrete(2**40), spaces.Tuple([spaces.MultiDiscrete([2**33, 2])])], ids=str)

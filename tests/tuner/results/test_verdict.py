@@ -60,10 +60,10 @@ def test_test_runs_of_the_winner_that_crashed_beat_nothing() -> None:
 
 
 def test_runs_of_a_program_that_are_one_run_are_said_to_be() -> None:
-    def said(last: float, **changes: str) -> bool:
-        ends = {"trial 3": [5.0, 5.0, last], "default": [2.0, 2.0, 2.0]}
+    def said(last: float, ends_only: bool = False, default: float = 2.0, **changes: str) -> bool:
+        ends = {"trial 3": [5.0, 5.0, last], "default": [default] * 3}
         runs = [
-            run(label, "test", 100 + index, end, curve=((0.5, 1.0), (1.0, end)))
+            run(label, "test", 100 + index, end, curve=((0.5, 1.0), (1.0, end))[ends_only:])
             for label, values in ends.items()
             for index, end in enumerate(values)
         ]
@@ -72,6 +72,8 @@ def test_runs_of_a_program_that_are_one_run_are_said_to_be() -> None:
     assert said(5.0, backend="")
     assert not said(5.5, backend="")
     assert not said(5.0, backend="torch"), "whose seeds reach all there is"
+    assert not said(5.0, ends_only=True, backend=""), "scores at a bound are equal, too"
+    assert not said(5.0, ends_only=True, default=2.25, backend="")
 
 
 def test_a_clear_winner() -> None:

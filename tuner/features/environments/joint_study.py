@@ -29,6 +29,7 @@ from tuner.study.definition import StudyEnvironment, judged_part
 from tuner.study.features import check_definition
 from tuner.support.names import is_folder_name
 from tuner.support.passwords import command_line
+from tuner.trial.messages import JsonDict
 
 _MOST_NAMED = 3
 
@@ -59,7 +60,7 @@ def define_in_all(config: DictConfig, overrides: Sequence[str], config_dir: str 
             alone[name] = define(own, typed, config_dir)
         except (UserError, NoteRLError) as error:
             raise UserError(f"in {GROUP}={name}: {error}") from error
-        _check_rewards(overrides, alone[name].config)
+        _check_rewards(typed, alone[name].config, config_dir)
         random, good = _reference(name, own, alone[name])
         environments.append(StudyEnvironment(name, alone[name].config, good, random, alone[name].configure))
     first = alone[names[0]]
@@ -131,17 +132,25 @@ def _refuse_for_all(overrides: Sequence[str]) -> None:
         )
 
 
-def _check_rewards(overrides: Sequence[str], config: dict[str, Any]) -> None:
-    """Refuses typed wrappers that change rewards: the returns in the files of environments are those without them."""
-    typed = next((word for word in overrides if word.lstrip("+").startswith(("wrapper=", "wrapper."))), None)
-    nodes = config.get("wrapper") or {}
-    changed = [] if typed is None else list(reward_wrappers(nodes, build_wrappers({"wrapper": nodes})))
-    if changed:
+def _check_rewards(typed: Sequence[str], config: JsonDict, config_dir: str | Path | None) -> None:
+    """Refuses typed wrappers that change rewards: the returns in the file of an environment are those of that file."""
+    chosen = [word for word in typed if word.lstrip("+~").startswith(("wrapper=", "wrapper."))]
+    if not chosen:
+        return
+    plain = check_command("tune", [word for word in typed if word not in chosen], config_dir, multirun=True).config
+    of_its_own = _changing_rewards(resolve(plain))
+    changed = next((name for name, node in _changing_rewards(config).items() if of_its_own.get(name) != node), None)
+    if changed is not None:
         raise UserError(
-            f"{typed}: wrapper.{changed[0]} changes rewards, and the returns that scores are compared by, "
+            f"{chosen[0]}: wrapper.{changed} changes rewards, and the returns that scores are compared by, "
             f"{GROUP}.{REFERENCE}, are those without it: write both into a file of each environment, "
             f"my_conf/{GROUP}/NAME.yaml with --config-dir my_conf"
         )
+
+
+def _changing_rewards(config: JsonDict) -> JsonDict:
+    nodes: JsonDict = config.get("wrapper") or {}
+    return {name: nodes[name] for name in reward_wrappers(nodes, build_wrappers({"wrapper": nodes}))}
 
 
 def _refuse_baselines(overrides: Sequence[str]) -> None:

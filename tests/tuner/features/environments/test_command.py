@@ -221,6 +221,7 @@ def test_the_plan_counts_all_environments(tuner: CommandLine) -> None:
             ["tune", TWO, f"+wrapper.{CLIPPED}"],
             "wrapper.clip changes rewards, and the returns that scores are compared",
         ),
+        (["tune", TWO, f"+wrapper.{NORMALISED}"], "wrapper.norm changes rewards, and the returns"),
         (["tune", TWO, "study=pbt"], "study=pbt compares members by returns of one environment"),
         (["tune", TWO, "study.metric=[mixed,seconds]"], "of several environments there is one score"),
         (["tune", TWO, "study.metric=steps_to_100"], "study.metric=steps_to_100 names a return of one environment"),
@@ -252,6 +253,21 @@ def test_shares_of_different_wholes_are_refused(tuner: CommandLine) -> None:
     said = tuner.refused(*typed)
     assert "space.buffer.batch_size follows env.num_envs, which is 1 in cartpole and 4 in four: type" in said
     assert tuner(*typed, "env.num_envs=2").status == 0
+
+
+def test_wrappers_of_an_environments_own_file_may_change_rewards(tuner: CommandLine) -> None:
+    """Its reference returns are written beside them, so it is another one only where something else is typed."""
+    folder = tuner.folder / "mine" / "env"
+    folder.mkdir(parents=True)
+    (folder / "own.yaml").write_text(
+        "# @package _global_\nenv: {id: Acrobot-v1, num_envs: 1, kwargs: {}, max_episode_steps: null, "
+        f"reference: {{random: -50, good: -10}}}}\nwrapper: {{{CLIPPED.replace('=', ': ', 1)}}}\n"
+    )
+    typed = ["tune", "--config-dir", "mine", "env=[own,cartpole]", *PLAN]
+    kept = tuner(*typed, "+wrapper.time={_target_: gymnasium.wrappers.TimeAwareObservation, _partial_: true}")
+    assert (kept.status, kept.errors) == (0, "")
+    said = "wrapper.clip changes rewards"
+    assert said in tuner.refused(*typed, f"wrapper.{CLIPPED.replace('0.1', '0.2')}")
 
 
 def test_what_is_good_has_to_be_known(tuner: CommandLine) -> None:
