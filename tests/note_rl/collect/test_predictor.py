@@ -72,7 +72,7 @@ def test_frames_are_one_history_whichever_way_actions_are_chosen(monkeypatch: py
     assert shown == [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4]]
 
 
-def test_an_episode_begins_for_the_noise_whoever_answers_its_first_observation() -> None:
+def test_an_episode_that_begins_in_one_way_begins_for_the_noise_too() -> None:
     agent = DDPG(env="Pendulum-v1", hidden_size=4)
     agent.set(noise=OrnsteinUhlenbeckProcess(theta=1e-6, sigma=0.3, dt=1e-12))  # it moves where an episode begins
     obs = np.zeros(3, np.float32)
