@@ -183,6 +183,14 @@ def test_frames_are_shown_together_and_stored_once():
     assert steps.obs.shape == (5, 1, 2)
 
 
+def test_bytes_that_are_no_colours_are_warned_of(caplog, monkeypatch):
+    monkeypatch.setattr("note_rl.errors._said", set())
+    board = spaces.Box(0, 3, (2,), np.uint8)
+    dark = gymnasium.wrappers.TransformObservation(Counting(length=3), lambda obs: np.zeros(2, np.uint8), board)
+    collector([dark], GreedyQPolicy())
+    assert "shows bytes of at most 3" in caplog.text
+
+
 def test_state_brings_exploration_and_frames_back():
     def make(seed):
         noise = OrnsteinUhlenbeckProcess(0.15, sigma=0.3, sigma_min=0.1, n_steps_annealing=50)

@@ -106,7 +106,8 @@ def test_that_networks_round_whole_numbers_is_said_once(monkeypatch: Any, caplog
 
 def test_that_networks_hardly_see_bytes_of_a_board_is_said_once(monkeypatch: Any, caplog: Any) -> None:
     monkeypatch.setattr("note_rl.errors._said", set())
-    for space in (spaces.Box(0, 255, (4, 4, 3), np.uint8), spaces.Box(0, 1, (4,), np.int8), spaces.Discrete(2), None):
+    colours = [spaces.Box(0, highest, (4, 4, 3), np.uint8) for highest in (128, 255)]
+    for space in (*colours, spaces.Box(0, 1, (4,), np.int8), spaces.Discrete(2), None):
         say_if_dark("It", space)
     assert caplog.text == ""
     for _ in range(2):

@@ -51,11 +51,17 @@ def test_what_is_as_the_constructor_made_it_stays_that() -> None:
 
 def test_a_frozen_layer_is_frozen_there(framework: Framework) -> None:
     agent = made(framework)
+    before = subject(framework, agent).about
     freeze_the_first_layer(framework, agent)
     there, _ = subject(framework, agent).build(0)
     wanted = [False, False, *[True] * (len(agent.param) - 2)]
     assert learning(framework, there) == learning(framework, agent) == wanted
-    assert subject(framework, agent).about != subject(framework, made(framework)).about
+    frozen = subject(framework, agent).about
+    assert before["layers"] != frozen["layers"]
+    assert before["weights"] == frozen["weights"]
+    agent.table = [1.0]
+    assert subject(framework, agent).about["attributes"] != frozen["attributes"]
+    assert agent._learner is None, "it is as it was"
 
 
 def test_a_layer_that_was_exchanged_is_refused_by_name() -> None:

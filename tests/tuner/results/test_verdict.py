@@ -71,6 +71,9 @@ def test_runs_of_a_program_that_are_one_run_are_said_to_be() -> None:
 
     assert said(5.0, backend="")
     assert not said(5.5, backend="")
+    alone = [run(label, "test", 100, 5.5, curve=((0.5, 1.0), (1.0, 5.5))) for label in ("trial 3", "default")]
+    one_seed = verdict(replace(study(*screened(1.0), *alone), backend=""))
+    assert "equal to the last digit" not in one_seed.sentence
     assert not said(5.0, backend="torch"), "whose seeds reach all there is"
     assert not said(5.0, ends_only=True, backend=""), "scores at a bound are equal, too"
     assert not said(5.0, ends_only=True, default=2.25, backend="")

@@ -389,8 +389,9 @@ def test_trackers_have_a_run_for_each_environment(tmp_path: Path) -> None:
 def test_winners_of_one_environment_alone_stand_beside(tmp_path: Path) -> None:
     """Alone, x = 1 is the best of "high" and comes to 100; a study of another number of steps is not comparable."""
     other = {**HIGH.config, "training": {"total_steps": 500}}
-    scaled = {**HIGH.config, "wrapper": {"scale": {"_target_": "my_rl.Scale"}}}
-    for name, alone in (("alone", HIGH.config), ("longer", other), ("scaled", scaled)):
+    scale = {"scale": {"_target_": "my_rl.Scale"}}
+    scaled, shaped = ({**HIGH.config, part: scale} for part in ("wrapper", "wrapper_training"))
+    for name, alone in (("alone", HIGH.config), ("longer", other), ("scaled", scaled), ("shaped", shaped)):
         run_study(tmp_path, FakeExecutor(behave=act), name=name, config=alone, space=SPACE, num_trials=8)
     summary = study(tmp_path)
     assert {name: own.study for name, own in OWN_WINNERS.of(summary).items()} == {"high": "alone"}

@@ -187,6 +187,9 @@ def test_what_cannot_change_while_an_agent_trains_is_no_knob() -> None:
     tree = {"agent": {name: {"low": 0.01, "high": 0.5} for name in ("alpha", "critic_dropout", "tau")}}
     config = {**CONFIG_8, "agent": agent}
     assert set(knobs(Space.from_config(tree, config), config)) == {"tau"}
+    annealed = {**CONFIG_8, "buffer": {"priority": {"alpha": 0.6, "beta": 0.4}}}  # beta rises to 1 by itself
+    tree = {"buffer": {"priority": {name: {"low": 0.1, "high": 0.9} for name in ("alpha", "beta")}}}
+    assert set(knobs(Space.from_config(tree, annealed), annealed)) == {"alpha"}
 
 
 @pytest.fixture(scope="module")
@@ -345,6 +348,10 @@ def test_a_member_that_fails_is_replaced_by_a_copy_of_a_good_one(tmp_path: Path)
 def test_what_makes_no_population_is_refused(tmp_path: Path, changes: JsonDict, words: str) -> None:
     with pytest.raises(UserError, match=words):
         check_definition(definition(tmp_path, **{**POPULATION, **changes}))
+
+
+def test_a_rollout_needs_no_replay_buffer_in_its_checkpoints(tmp_path: Path) -> None:
+    check_definition(definition(tmp_path, **{**POPULATION, "config": {**CONFIG_8, "checkpoint": NO_POOL}}))
 
 
 @pytest.mark.parametrize(
