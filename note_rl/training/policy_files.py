@@ -30,6 +30,8 @@ from note_rl.learners.recurrence import RecurrentState, initial_state_of, packed
 from note_rl.support.atomic_files import atomic_folder, atomic_target
 from note_rl.types import EPISODE_START, Array
 
+MASKS: Final = "action_mask"
+_ABOUT_MASKS: Final = "the file does not take one; choose the action with the highest score among the allowed ones"
 _NUM_COMPARED: Final = 16  # observations
 _FOLDER: Final = "saved_model"
 _IN_FOLDERS: Final = "saved_model.pb"
@@ -53,7 +55,7 @@ def export_policy(
         raise SettingsError(f"{path} is there already and no SavedModel: choose another name")
     made = flat_observations(as_factory(env)())
     try:
-        space, obs = made.action_space, _some_observations(made)
+        space, (obs, has_masks) = made.action_space, _some_observations(made)
     finally:
         made.close()
     greedy: Greedy = agent.greedy_in(space)
@@ -67,7 +69,13 @@ def export_policy(
         scores_shape=scores.shape[1:],
         rule=rule,
         normaliser=agent.obs_normaliser,
-        about={"agent": type(agent).__name__, "framework": agent.framework, **_about_state(kept), **about},
+        about={
+            "agent": type(agent).__name__,
+            "framework": agent.framework,
+            **_about_state(kept),
+            **({MASKS: _ABOUT_MASKS} if has_masks else {}),
+            **about,
+        },
         state=kept,
     )
     check_names(agent, policy)
@@ -119,8 +127,8 @@ def _calls(
     return calls
 
 
-def _some_observations(env: Env) -> Array:
-    """Observations of an environment at the beginning and after random actions, [N, *obs]."""
+def _some_observations(env: Env) -> tuple[Array, bool]:
+    """Observations of an environment at the beginning and after random actions, [N, *obs], and if it has masks."""
     env.action_space.seed(0)
     answers = Answers(env)
     seen: list[Array] = []
@@ -135,4 +143,4 @@ def _some_observations(env: Env) -> Array:
             obs, _, terminated, truncated, info = answers.step(env.action_space.sample(*mask))
             seen.append(np.array(obs))
             over = bool(terminated or truncated)
-    return np.stack(seen)
+    return np.stack(seen), read is not None

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from note_rl.learners.policy_function import ExportedPolicy, check_format, check_search
 from note_rl.support.threads import thread_variables
+from note_rl.training.policy_files import MASKS
 from tuner.commands.study_loading import place_of, with_policy
 from tuner.config.composition import RunConfig
 from tuner.config.trust import trusted_modules
@@ -64,6 +65,8 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     console = PlainConsole()
     console.print(f"policy of {policy.about['agent']} on {trained.environment.id}: {escape(str(path))}", soft_wrap=True)
     console.print(_shapes(policy), soft_wrap=True)
+    if MASKS in policy.about:
+        console.print(f"{MASKS}: {policy.about[MASKS]}", soft_wrap=True)
     return 0
 
 

@@ -292,8 +292,9 @@ def test_a_policy_is_known_by_how_it_chooses() -> None:
 
 def test_an_export_takes_only_actions_that_the_environment_allows(tmp_path: Path) -> None:
     keras = frameworks()[-1].values[0]
-    keras.agents.DQN(env=Guarded).export(tmp_path / "policy", "saved_model")
+    policy = keras.agents.DQN(env=Guarded).export(tmp_path / "policy", "saved_model")
     assert (tmp_path / "policy" / "saved_model.pb").is_file()
+    assert "the highest score among the allowed" in policy.about["action_mask"]
 
 
 def test_what_cannot_be_exported_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
