@@ -17,7 +17,7 @@ from note_rl.environments.env_pool import PREFIX, single_pool
 from note_rl.environments.goals import GoalObservation, goal_spaces
 from note_rl.environments.in_process import difference
 from note_rl.environments.memory_estimate import several
-from note_rl.environments.observations import FlatObservation, id_of
+from note_rl.environments.observations import FlatObservation, has_fixed_size, id_of
 from note_rl.environments.single_environments import copied, first_of, single_factory
 from note_rl.environments.step_checks import check_spaces
 from note_rl.environments.training_only import RewardAsItIs
@@ -194,7 +194,7 @@ def flat_observations(env: Env) -> Env:
         )
     check_spaces(env)
     space = env.observation_space
-    if space.is_np_flattenable and _num_numbers(space) == 0:
+    if has_fixed_size(space) and _num_numbers(space) == 0:
         raise EnvironmentMismatchError(
             f"{_name_of(env)} has the observation space {space}, which holds no number, and an agent acts by what it "
             "sees: where nothing is to be seen, show a constant, such as Box(0.0, 1.0, (1,))"

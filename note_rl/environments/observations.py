@@ -213,6 +213,22 @@ def check_keys(name: str, space: spaces.Space[Any], observation: Any, method: st
         check_keys(name, known[key], value, method, f"{part}[{key!r}]")
 
 
+def has_fixed_size(space: spaces.Space[Any]) -> bool:
+    """Whether each observation of a space has as many numbers as any other; other packages' spaces may not say."""
+    try:
+        return bool(space.is_np_flattenable and spaces.flatdim(space) >= 0)
+    except NotImplementedError:
+        return False
+
+
+def _without_size(space: spaces.Space[Any]) -> str:
+    """Which parts of a space have no fixed size."""
+    if isinstance(space, spaces.Dict):
+        parts = [f"{key!r} ({type(one).__name__})" for key, one in space.spaces.items() if not has_fixed_size(one)]
+        return f"whose observations of {' and '.join(parts)} have no fixed size"
+    return "whose observations have no fixed size"
+
+
 Encode = Callable[[Any, str], Array]
 
 
@@ -243,10 +259,11 @@ class FlatReader:
     """
 
     def __init__(self, name: str, space: spaces.Space[Any], part: str = "") -> None:
-        if not space.is_np_flattenable:
+        if not has_fixed_size(space):
             raise EnvironmentMismatchError(
-                f"{name} has the observation space {space}, whose observations have no fixed size, and networks take "
-                "arrays of one size: give a Box (padded with zeros, for example), or a Dict or Tuple of such"
+                f"{name} has the observation space {space}, {_without_size(space)}, and networks take arrays of one "
+                "size: give a Box (padded with zeros, for example), or a Dict or Tuple of such; "
+                "gymnasium.wrappers.FilterObservation keeps some parts of a Dict only"
             )
         size = spaces.flatdim(space)
         if size > _LONGEST:

@@ -8,7 +8,6 @@ be pickled; a Keras agent is made again from the arguments of its constructor an
 
 import io
 import pickle
-import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from note_rl.collect.workers.worker_pickling import REFUSALS
 from note_rl.errors import CheckpointError, SettingsError
 from note_rl.learners.base import check_state
 from note_rl.optimizers.optimizer_recipe import recipes_of
+from note_rl.seeding import shared_random_state
 from note_rl.training.checkpoint_saver import SavingOptions, Snapshot
 
 _MADE_ANEW = ("_learner", "_trainer", "_restored", "_measured", "_adapted", "_predictor", "_callback_states")
@@ -219,9 +219,8 @@ def _answers(agent: Any, obs: Any, index: int | None) -> Any:
 @contextmanager
 def _undisturbed() -> Iterator[None]:
     """Networks that are made within draw no random numbers from anybody else."""
-    plain, array = random.getstate(), np.random.get_state()  # noqa: NPY002 (what others may draw from)
+    put_back = shared_random_state()
     try:
         yield
     finally:
-        random.setstate(plain)
-        np.random.set_state(array)  # noqa: NPY002
+        put_back()

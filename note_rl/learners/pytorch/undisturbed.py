@@ -1,18 +1,17 @@
 """Evaluating losses without leaving a trace: whatever that changes is put back."""
 
-import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from note_rl.learners.kept_contents import PutBack, contents_kept, environment_kept, is_environment
 from note_rl.learners.pytorch.modes import networks_of
 from note_rl.learners.pytorch.tensors import named_tensors
+from note_rl.seeding import shared_random_state
 
 _KEPT = (int, float, bool, str, type(None), Tensor)
 _OF_EVERY_LAYER = frozenset(vars(nn.Module()))
@@ -31,7 +30,7 @@ def undisturbed(agent: Any, device: torch.device, among: Sequence[Tensor] | None
         A list that holds, after the block, the tensors that had changed.
     """
     attributes = dict(vars(agent))
-    put_back = [*_contents_of(agent), *_numbers_of_layers(agent), *_random_state()]
+    put_back = [*_contents_of(agent), *_numbers_of_layers(agent), shared_random_state()]
     among = [tensor for _, tensor in named_tensors(agent)] if among is None else among
     before = [(tensor, tensor.detach().clone()) for tensor in among]
     changed: list[Tensor] = []
@@ -74,10 +73,3 @@ def _numbers_of_layers(agent: Any) -> Iterator[PutBack]:
 
 def _layers_of(agent: Any) -> Iterable[nn.Module]:
     return {id(layer): layer for network in networks_of(agent) for layer in network.modules()}.values()
-
-
-def _random_state() -> Iterator[PutBack]:
-    """Yields what puts back the random numbers of NumPy and Python that everybody shares."""
-    of_numpy, of_python = np.random.get_state(legacy=False), random.getstate()  # noqa: NPY002 (others draw from it)
-    yield partial(np.random.set_state, of_numpy)
-    yield partial(random.setstate, of_python)

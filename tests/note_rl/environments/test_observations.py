@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -237,6 +238,35 @@ class Goals(Plain):
     def shown(self) -> Any:
         seen = {name: np.zeros(2, np.float32) for name in self.observation_space.spaces}
         return {**seen, self.wrong: np.zeros(1, np.float32)} if self.wrong else seen
+
+
+class Mission(spaces.Space[str]):
+    """A text, as that of MiniGrid: it does not say whether it can be made a vector."""
+
+    def contains(self, x: Any) -> bool:
+        """Any text is."""
+        return isinstance(x, str)
+
+
+class Counter(Mission):
+    """Says that it can, and nobody knows how."""
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """It is not so."""
+        return True
+
+
+@pytest.mark.parametrize("kind", [Mission, Counter])
+def test_a_part_of_another_package_s_space_is_named(kind: Any) -> None:
+    class Grid(gymnasium.Env[Any, Any]):
+        observation_space = spaces.Dict({"image": spaces.Box(0, 255, (7, 7, 3), np.uint8), "mission": kind()})
+        action_space = spaces.Discrete(2)
+
+    with pytest.raises(EnvironmentMismatchError, match=rf"observations of 'mission' \({kind.__name__}\) have no"):
+        flat_observations(Grid())
+    shown = gymnasium.wrappers.FilterObservation(Grid(), ["image"])  # what the message advises
+    assert flat_observations(shown).observation_space.shape == (147,)
 
 
 @pytest.mark.parametrize("part", ["observation", "achieved_goal", "desired_goal"])
