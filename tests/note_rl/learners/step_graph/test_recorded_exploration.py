@@ -1,8 +1,9 @@
-"""Recorded steps of agents with state-dependent exploration are the eager ones."""
+"""Recorded and compiled steps of agents with state-dependent exploration are the eager ones."""
 
 import numpy as np
 import pytest
 
+from note_rl.learners.pytorch.step_graph.compiler import has_compiler
 from note_rl.settings import GSDE
 from tests.note_rl.learners.step_graph.recorded_agents import (
     assert_same_state,
@@ -10,6 +11,8 @@ from tests.note_rl.learners.step_graph.recorded_agents import (
     minibatches,
 )
 
+needs_compiler = pytest.mark.skipif(not has_compiler(), reason="no C++ compiler")
+WAYS = [("auto", "replayed"), pytest.param(True, "whole", marks=[pytest.mark.slow, needs_compiler])]
 ROLLOUT = ("log_prob_old", "advantage", "return_", "value_old")
 
 
@@ -26,15 +29,17 @@ def batches(name, seed):
 
 @pytest.mark.parametrize("settings", [{}, {"use_expln": True, "learn_features": True, "clip_mean": 0.01}])
 @pytest.mark.parametrize("name", ["A2C", "PPO", "SAC"])
-def test_they_are_the_eager_ones(name, settings):
+@pytest.mark.parametrize(("jit", "way"), WAYS)
+def test_they_are_the_eager_ones(name, jit, way, settings):
     options = {"gsde": GSDE(**settings), "initial_log_std": 0.2, "env": "Pendulum-v1"}
-    recorded, plain = (learner_of(_made(name, options), jit) for jit in ("auto", False))
+    recorded, plain = (learner_of(_made(name, options), asked) for asked in (jit, False))
     for seed in range(2):
         batch = batches(name, seed)
         found, expected = recorded.update(batch, {}), plain.update(batch, {})
         np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-5, atol=1e-6)
     assert recorded.num_traces == 1
     assert plain.num_traces == 0
+    assert recorded.step_way().way == way
     assert_same_state(recorded, plain, rtol=1e-5, atol=1e-6)
 
 
