@@ -1,6 +1,7 @@
 """Single environments like those of a vector environment: to see their spaces, to evaluate and to draw."""
 
 import copy
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -44,6 +45,8 @@ def first_of(made: AnyVectorEnv) -> Env:
 
 
 SomeEnv = TypeVar("SomeEnv")
+_NUMBERING = ("pybullet", "libsumo", "traci", "pyrep")
+"""Packages that keep simulators to themselves: what an environment holds of one is a number, or nothing at all."""
 
 
 def copied(env: SomeEnv, advice: str) -> SomeEnv:
@@ -54,12 +57,33 @@ def copied(env: SomeEnv, advice: str) -> SomeEnv:
         advice: What to give instead, for the message.
 
     Raises:
-        EnvironmentMismatchError: Something that it holds cannot be copied.
+        EnvironmentMismatchError: Something that it holds cannot be copied, or is a simulator that its copy would share.
     """
+    package = _numbers_simulators(env)
+    if package is not None:
+        raise EnvironmentMismatchError(
+            f"{type(env).__name__} cannot be copied ({package} keeps its simulators to itself, so that a copy would "
+            f"step and close the same one); {advice}"
+        )
     try:
         return copy.deepcopy(env)
     except (TypeError, ValueError, RuntimeError, NotImplementedError) as error:  # whatever it holds refuses by these
         raise EnvironmentMismatchError(f"{type(env).__name__} cannot be copied ({error}); {advice}") from error
+
+
+def _numbers_simulators(env: Any) -> str | None:
+    """The package of that kind that is used where the class of an environment, or of what it holds, is written."""
+    packages = [name for name in _NUMBERING if name in sys.modules]
+    if not packages:
+        return None
+    inner = getattr(env, "unwrapped", env)
+    for one in (inner, *getattr(inner, "__dict__", {}).values()):
+        for kind in type(one).__mro__:
+            used = list(getattr(sys.modules.get(kind.__module__), "__dict__", {}).values())
+            for name in packages:
+                if any(value is sys.modules[name] for value in used):
+                    return name
+    return None
 
 
 class FirstOfVector(gymnasium.Env[Array, Any]):

@@ -9,7 +9,7 @@ took its gradient steps. The timed part has at least 20,000 gradient steps or ta
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -142,8 +142,8 @@ def main(contender: str, name: str) -> None:
     print(json.dumps({**measured, "seconds": seconds, "cpu_s": cpu_s, "compile_s": max(warm_s - usual_s, 0.0)}))
 
 
-def _ours(case: Case, contender: str) -> tuple[Callable[[int], object], Callable[[], str]]:
-    """Trains our agent for some more environment steps; and says which way its gradient steps were taken."""
+def _ours(case: Case, contender: str) -> tuple[Callable[..., object], Callable[[], str]]:
+    """Trains our agent for some more environment steps (with callbacks); and says how its gradient steps are taken."""
     from importlib import import_module
 
     from note_rl.settings import Settings
@@ -185,8 +185,9 @@ def _ours(case: Case, contender: str) -> tuple[Callable[[int], object], Callable
     optimizer = [make(group) for group in agent.param] if several else make(agent.param)
     jit = OURS[contender]
 
-    def learn(steps: int) -> object:
-        return agent.train(optimizer=optimizer, total_steps=agent.num_env_steps + steps, jit_compile=jit, p=0)
+    def learn(steps: int, callbacks: Sequence[Any] = ()) -> object:
+        total = agent.num_env_steps + steps
+        return agent.train(optimizer=optimizer, total_steps=total, jit_compile=jit, p=0, callbacks=list(callbacks))
 
     return learn, lambda: str(agent.how_steps_are_taken())
 

@@ -1,7 +1,10 @@
 """Single environments of what makes vectors, and copies of environments."""
 
+import sys
 import threading
+import types
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
@@ -53,3 +56,47 @@ def test_a_factory_of_vectors_and_what_is_evaluated():
     assert result.lengths.tolist() == [4] * 12
     assert result.returns.tolist() == [10.0] * 12
     assert as_factory(SyncVectorEnv(makers(Counting)))().length == 2
+
+
+pybullet = types.ModuleType("pybullet")
+pybullet.places = []
+
+
+class Bullet:
+    """A simulator that is kept elsewhere, as those of PyBullet."""
+
+    def __init__(self):
+        self.number = len(pybullet.places)
+        pybullet.places.append(0)
+
+
+class Push(Counting):
+    """Moves what is in its simulator."""
+
+    def __init__(self):
+        super().__init__(3)
+        self.number = Bullet().number
+
+    def step(self, action):
+        pybullet.places[self.number] += 1
+        return super().step(action)
+
+
+def test_an_environment_whose_copy_would_step_the_same_simulator_is_made_again_or_refused(monkeypatch):
+    holder = Counting(3)
+    as_factory(holder)()
+    monkeypatch.setitem(sys.modules, "pybullet", pybullet)
+    as_factory(holder)()
+    holder.simulator = Bullet()
+    for env, name in ((Push(), "Push"), (holder, "Counting")):
+        with pytest.raises(
+            EnvironmentMismatchError, match=rf"^{name} cannot be copied \(pybullet.*give env as a function"
+        ):
+            as_factory(env)()
+    monkeypatch.setitem(gymnasium.registry, "Push-v0", gymnasium.envs.registration.EnvSpec("Push-v0", Push))
+    env = gymnasium.make("Push-v0", disable_env_checker=True)
+    another = as_factory(env)()
+    another.reset(seed=0)
+    another.step(0)
+    assert another.unwrapped.number == env.unwrapped.number + 1
+    assert pybullet.places[-2:] == [0, 1]
