@@ -17,6 +17,8 @@ _NUMBERS = "biuf"  # kinds of NumPy types that are real numbers
 _EXACT = 2**24
 """Single precision, in which networks compute, holds every whole number up to this one, and not the next."""
 _SMALLER = "show smaller numbers, or a large one as several (divmod)"
+_LOOKS = 100
+"""Observations in double precision that are looked at: what an environment shows later is as large."""
 _DARK = 128
 """Bytes that reach this far may be colours."""
 _LONGEST = 2**24  # numbers of a flat observation: 64 MiB each
@@ -55,6 +57,7 @@ class ObservationReader:
         self._own = np.dtype(np.float32 if space.dtype == np.float64 else space.dtype)
         self.dtype = self._own if among is None else among
         self._name, self._space, self._part = name, space, part
+        self._num_looks = _LOOKS
 
     def one(self, obs: Any, method: str) -> Array:
         """One observation [*obs], which may be the very array that was given.
@@ -100,12 +103,27 @@ class ObservationReader:
             elif array.dtype.kind in "iu":
                 lost, remedy = stored.astype(array.dtype) != array, _SMALLER
             else:
+                if self._num_looks:
+                    self._num_looks -= 1
+                    self._say_if_coarse(array, stored)
                 return stored
         if lost.any():
             number = array[lost].flat[0]
             what = f"gave {number if array.dtype.kind in 'iu' else f'{number:g}'} in an observation"
             raise self._refusal(method, f"{what}, which {dtype} does not hold", remedy)
         return stored
+
+    def _say_if_coarse(self, array: Array, stored: Array) -> None:
+        """Says once what becomes of numbers such as the seconds since 1970."""
+        coarse = (np.abs(array) > _EXACT) & np.isfinite(stored) & (stored != array)
+        if coarse.any():
+            number = array[coarse].flat[0]
+            say_once(
+                _log,
+                f"{self._name} shows {number:,.10g}, which is stored as {stored[coarse].flat[0]:,.10g}: networks "
+                "compute in single precision, which holds seven digits, and observations are normalised after that; "
+                "show the difference from a constant, or a large number as several (divmod)",
+            )
 
     def _refusal(self, method: str, what: str, remedy: str) -> EnvironmentMismatchError:
         part = f" (part {self._part})" if self._part else ""

@@ -76,7 +76,12 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     if films and not _draws(played.environment, "rgb_array"):
         console.print(f"no film: {played.environment.id} draws no pictures (render_mode rgb_array)")
     elif films:
-        _film(played, films, config)
+        try:
+            _film(played, films, config)
+        except Exception as error:
+            if "OpenGL" not in str(error):
+                raise
+            raise UserError(f"no film: {str(error).strip().splitlines()[0]}; {_WITHOUT_A_SCREEN}") from error
         for one in films:
             console.print(f"film of one episode: {escape(str(one.path))}", soft_wrap=True)
     if config.render is not None:
@@ -149,6 +154,7 @@ def _acting(config: DictConfig, played: BuiltRun) -> ActingIn | None:
     return acting_by(played.agent, chosen.policy, chosen.eps, config.seed)
 
 
+_WITHOUT_A_SCREEN: Final = "MUJOCO_GL=egl (or osmesa) in front of the command draws without a screen; gif=null: no film"
 _FILM_NAMES: Final = {"gif": "play.gif", "mp4": "play.mp4", "frames": "frames"}
 """Settings that name a film, and what `true` means there."""
 

@@ -105,6 +105,17 @@ def test_that_networks_round_whole_numbers_is_said_once(monkeypatch: Any, caplog
     assert caplog.text.count("It shows -16,777,217, and networks compute in single precision, which rounds") == 1
 
 
+def test_that_large_numbers_lose_their_last_digits_is_said_once(monkeypatch: Any, caplog: Any) -> None:
+    monkeypatch.setattr("note_rl.errors._said", set())
+    reader = ObservationReader("It", spaces.Box(-np.inf, np.inf, (2,), np.float64))
+    for numbers in ([0.1, 2.0**24 + 2], [-1e7 - 0.25, np.inf], [np.nan, 3e7]):  # none of them moves by a whole number
+        reader.one(np.array(numbers), "step()")
+    assert caplog.text == ""
+    for _ in range(2):
+        reader.one(np.array([0.1, 1e9 + 1]), "step()")
+    assert caplog.text.count("It shows 1,000,000,001, which is stored as 1,000,000,000: networks") == 1
+
+
 def test_that_networks_hardly_see_bytes_of_a_board_is_said_once(monkeypatch: Any, caplog: Any) -> None:
     monkeypatch.setattr("note_rl.errors._said", set())
     colours = [spaces.Box(0, highest, (4, 4, 3), np.uint8) for highest in (128, 255)]

@@ -106,6 +106,21 @@ def test_an_environment_that_draws_nothing_after_all(tuner: CommandLine) -> None
     assert "play it with gif=null" in answer.errors
 
 
+def test_where_there_is_no_screen_it_is_said_how_mujoco_draws(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: Drawn) -> None:
+        raise RuntimeError("an OpenGL platform library has not been loaded\nfrom here on nobody reads")
+
+    monkeypatch.setattr(Drawn, "render", fails)
+    tuner("train", *SMALL, *SMALL_AGENTS["dqn"], f"env.id={__name__}:Drawn-v0", "hydra.run.dir=mine")
+    answer = tuner("play", "mine", "num_episodes=1")
+    assert answer.status != 0
+    assert "mean return" in answer.output
+    assert "no film: an OpenGL platform library has not been loaded; MUJOCO_GL=egl" in answer.errors
+    assert "nobody reads" not in answer.errors
+
+
 def test_several_agents_are_filmed(tuner: CommandLine) -> None:
     tuner("train", *SMALL, *SMALL_AGENTS["maddpg"], "hydra.run.dir=mine")
     assert tuner("play", "mine", "num_episodes=1").status == 0
