@@ -10,15 +10,15 @@ import numpy as np
 from gymnasium import spaces
 
 from note_rl.errors import EnvironmentMismatchError, say_once
-from note_rl.types import Array
+from note_rl.types import Array, FloatArray
 
 _log = logging.getLogger(__name__)
 _NUMBERS = "biuf"  # kinds of NumPy types that are real numbers
 _EXACT = 2**24
 """Single precision, in which networks compute, holds every whole number up to this one, and not the next."""
 _SMALLER = "show smaller numbers, or a large one as several (divmod)"
-_LOOKS = 100
-"""Observations in double precision that are looked at: what an environment shows later is as large."""
+_LOOKS, _LEVELS = 100, 1_000
+"""Reads in double precision that are looked at, and how many numbers between the lowest and the highest are enough."""
 _DARK = 128
 """Bytes that reach this far may be colours."""
 _LONGEST = 2**24  # numbers of a flat observation: 64 MiB each
@@ -39,6 +39,41 @@ def name_of(env: Any) -> str:
     return type(inner).__name__ if env_id is None else f"{env_id} ({type(inner).__name__})"
 
 
+class _Precision:
+    """Says once that single precision hardly tells apart what an environment shows, such as the seconds since 1970.
+
+    Args:
+        name: Of the environment.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._num_looks = _LOOKS
+        self._low: FloatArray = np.array(np.inf)
+        self._high: FloatArray = np.array(-np.inf)
+
+    def look(self, obs: FloatArray) -> None:
+        """Looks at the first observations [n, *obs], in double precision."""
+        if self._num_looks:
+            self._num_looks -= 1
+            self._low, self._high = np.minimum(self._low, obs.min(0)), np.maximum(self._high, obs.max(0))
+            if not self._num_looks:
+                self._say()
+
+    def _say(self) -> None:
+        largest, moved = np.maximum(np.abs(self._low), np.abs(self._high)), self._high - self._low
+        next_one = np.spacing(largest.astype(np.float32))
+        coarse = (largest > _EXACT) & (moved > 0) & (moved < _LEVELS * next_one)
+        if coarse.any():
+            say_once(
+                _log,
+                f"{self._name} shows numbers near {largest[coarse][0]:,.10g} that differ by {moved[coarse][0]:,.4g}: "
+                f"networks compute in single precision, where the next one is {next_one[coarse][0]:g} away, and "
+                "observations are normalised after that; show the difference from a constant, or a large number as "
+                "several (divmod)",
+            )
+
+
 class ObservationReader:
     """Brings observations of a Box to its shape, and to its type (64-bit floats to 32-bit ones).
 
@@ -57,7 +92,7 @@ class ObservationReader:
         self._own = np.dtype(np.float32 if space.dtype == np.float64 else space.dtype)
         self.dtype = self._own if among is None else among
         self._name, self._space, self._part = name, space, part
-        self._num_looks = _LOOKS
+        self._precision = _Precision(name)
 
     def one(self, obs: Any, method: str) -> Array:
         """One observation [*obs], which may be the very array that was given.
@@ -103,27 +138,13 @@ class ObservationReader:
             elif array.dtype.kind in "iu":
                 lost, remedy = stored.astype(array.dtype) != array, _SMALLER
             else:
-                if self._num_looks:
-                    self._num_looks -= 1
-                    self._say_if_coarse(array, stored)
+                self._precision.look(array.reshape(-1, *self.shape))
                 return stored
         if lost.any():
             number = array[lost].flat[0]
             what = f"gave {number if array.dtype.kind in 'iu' else f'{number:g}'} in an observation"
             raise self._refusal(method, f"{what}, which {dtype} does not hold", remedy)
         return stored
-
-    def _say_if_coarse(self, array: Array, stored: Array) -> None:
-        """Says once what becomes of numbers such as the seconds since 1970."""
-        coarse = (np.abs(array) > _EXACT) & np.isfinite(stored) & (stored != array)
-        if coarse.any():
-            number = array[coarse].flat[0]
-            say_once(
-                _log,
-                f"{self._name} shows {number:,.10g}, which is stored as {stored[coarse].flat[0]:,.10g}: networks "
-                "compute in single precision, which holds seven digits, and observations are normalised after that; "
-                "show the difference from a constant, or a large number as several (divmod)",
-            )
 
     def _refusal(self, method: str, what: str, remedy: str) -> EnvironmentMismatchError:
         part = f" (part {self._part})" if self._part else ""

@@ -105,15 +105,16 @@ def test_that_networks_round_whole_numbers_is_said_once(monkeypatch: Any, caplog
     assert caplog.text.count("It shows -16,777,217, and networks compute in single precision, which rounds") == 1
 
 
-def test_that_large_numbers_lose_their_last_digits_is_said_once(monkeypatch: Any, caplog: Any) -> None:
+def test_that_large_numbers_lose_what_they_differ_by_is_said_once(monkeypatch: Any, caplog: Any) -> None:
     monkeypatch.setattr("note_rl.errors._said", set())
-    reader = ObservationReader("It", spaces.Box(-np.inf, np.inf, (2,), np.float64))
-    for numbers in ([0.1, 2.0**24 + 2], [-1e7 - 0.25, np.inf], [np.nan, 3e7]):  # none of them moves by a whole number
-        reader.one(np.array(numbers), "step()")
-    assert caplog.text == ""
-    for _ in range(2):
-        reader.one(np.array([0.1, 1e9 + 1]), "step()")
-    assert caplog.text.count("It shows 1,000,000,001, which is stored as 1,000,000,000: networks") == 1
+    told_apart = [0.1, 4e7, 1e9, np.inf]  # small, moving by 3,000 where the next one is 4 away, not moving, no number
+    for first, step in ((told_apart, [1e-9, 3_000.0, 0.0, 0.0]), ([0.1, 1e9, 1.0, 1.0], [0.0, 0.01, 0.0, 0.0])):
+        reader = ObservationReader("It", spaces.Box(-np.inf, np.inf, (4,), np.float64))
+        for index in range(100):
+            assert "It" not in caplog.text
+            reader.one(np.array(first) + index * np.array(step), "step()")
+    assert caplog.text.count("It shows numbers near 1,000,000,001 that differ by 0.99: networks compute in single") == 1
+    assert "where the next one is 64 away" in caplog.text
 
 
 def test_that_networks_hardly_see_bytes_of_a_board_is_said_once(monkeypatch: Any, caplog: Any) -> None:
