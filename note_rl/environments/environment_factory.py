@@ -75,7 +75,8 @@ class EnvFactory:
             said = f"there is no environment {self.id!r}: {str(error).rstrip('.')}"
             if ":" not in self.id:
                 said += " One" if said.endswith("?") else "; one"
-                said += f" of your own or of another package is written module:{self.id}, after what registers it"
+                said += f" of your own is written module:{self.id}, after the module it is in"
+                said += ", and so is one of another package"
             raise EnvironmentMismatchError(said) from error
         except gymnasium.error.DependencyNotInstalled as error:
             entry = str(getattr(self.registered(), "entry_point", ""))

@@ -119,16 +119,6 @@ def tuner(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     handlers, level = list(root.handlers), root.level
     yield CommandLine(tmp_path, capsys)
     root.handlers[:], root.level = handlers, level  # Hydra's handlers write to a stream that is gone
-    _forget_modules_in(tmp_path)
-
-
-def _forget_modules_in(folder: Path) -> None:
-    """The next test may write others of the same names."""
-    within = f"{folder}{os.sep}"
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__dict__", {}).get("__file__")  # some modules import others when they are asked
-        if isinstance(file, str) and file.startswith(within):
-            del sys.modules[name]
 
 
 def _keep_streams_open() -> None:

@@ -149,13 +149,13 @@ def test_what_makes_no_ablation_is_refused(tuner: CommandLine, typed: str, compl
 
 def test_code_that_only_the_storage_names_is_not_run(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A study may be somebody else's, and so may be the function that it says it tunes."""
-    own = tuner.folder / "my_function.py"
+    own = tuner.folder / "negative_rate.py"
     own.write_text("def train(lr, seed=0):\n    return -lr\n")
     monkeypatch.syspath_prepend(tuner.folder)
     monkeypatch.setenv("XDG_STATE_HOME", str(tuner.folder / "state"))
     function = (
         "agent=function",
-        "agent._target_=my_function.train",
+        "agent._target_=negative_rate.train",
         "+agent.lr=1.0",
         "tracker=jsonl",
         "storage=journal",
@@ -165,8 +165,8 @@ def test_code_that_only_the_storage_names_is_not_run(tuner: CommandLine, monkeyp
     sizes = ("study.num_trials=2", "study.num_candidates=1", "study.num_race_seeds=0", "study.num_test_seeds=1")
     assert tuner("tune", *function, *searched, *sizes).status == 0
     monkeypatch.setenv("XDG_STATE_HOME", str(tuner.folder / "another"))
-    assert "trust=my_function" in tuner.refused("ablate", "mine", *told)
-    done = tuner("ablate", "mine", *told, "trust=my_function", "num_seeds=5")
+    assert "trust=negative_rate" in tuner.refused("ablate", "mine", *told)
+    done = tuner("ablate", "mine", *told, "trust=negative_rate", "num_seeds=5")
     assert done.status == 0, done.errors
     assert "lr 1 -> " in done.output
     assert Path("studies/mine/ablation.csv").is_file()
