@@ -138,7 +138,7 @@ class ObservationReader:
             elif array.dtype.kind in "iu":
                 lost, remedy = stored.astype(array.dtype) != array, _SMALLER
             else:
-                self._precision.look(array.reshape(-1, *self.shape))
+                self._precision.look(array[None] if array.shape == self.shape else array)
                 return stored
         if lost.any():
             number = array[lost].flat[0]

@@ -117,6 +117,12 @@ def test_that_large_numbers_lose_what_they_differ_by_is_said_once(monkeypatch: A
     assert "where the next one is 64 away" in caplog.text
 
 
+def test_a_part_without_numbers_in_double_precision_is_read() -> None:
+    space = spaces.Dict({"some": spaces.Box(-1, 1, (2,), np.float64), "none": spaces.Box(-1, 1, (0,), np.float64)})
+    shown = FlatReader("It", space).one({"some": np.array([0.5, 1.0]), "none": np.zeros(0)}, "step()")
+    assert shown.tolist() == [0.5, 1.0]
+
+
 def test_that_networks_hardly_see_bytes_of_a_board_is_said_once(monkeypatch: Any, caplog: Any) -> None:
     monkeypatch.setattr("note_rl.errors._said", set())
     colours = [spaces.Box(0, highest, (4, 4, 3), np.uint8) for highest in (128, 255)]
