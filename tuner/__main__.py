@@ -23,11 +23,13 @@ def main() -> int:
         waiting_line.show("reading the configuration")
     try:
         from tuner.cli import main as run
+        from tuner.support.left_threads import end_without_threads
 
         status = run()
     finally:
         waiting_line.erase()
     end_work()
+    end_without_threads(status)
     return status
 
 

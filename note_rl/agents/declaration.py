@@ -13,18 +13,22 @@ Settings are checked by their kinds and become attributes of the agent; those th
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, ClassVar, dataclass_transform
 
+from gymnasium.envs.registration import EnvSpec
+
 from note_rl.agents.new_networks import refuse_the_same_again
 from note_rl.agents.resampled_noise import check_makers
 from note_rl.errors import SettingsError
+from note_rl.errors.wording import SettingName
 from note_rl.learners.declarations import Declared
 from note_rl.support.setting_fields import Field, field_of, setting, with_texts
 from note_rl.support.value_kinds import refuse_unknown
 
+_ENV = SettingName("env")
 _INIT_VAR = ("InitVar[", "dataclasses.InitVar[")
 
 
@@ -86,6 +90,7 @@ class AgentSettings(Declared):
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         refuse_unknown(type(self).__name__, keywords, [one.name for one in settings_of(type(self))])
+        _refuse_an_environment(type(self), arguments)
         try:
             bound = signature_of(type(self)).bind(*arguments, **keywords)
         except TypeError as error:
@@ -127,6 +132,14 @@ class AgentSettings(Declared):
         Args:
             given: All settings by name.
         """
+
+
+def _refuse_an_environment(kind: type, arguments: Sequence[Any]) -> None:
+    """Refuses one by position (SettingsError), where other libraries have it: the first argument is a size here."""
+    first = arguments[0] if arguments else None
+    if "env" in arguments_of(kind) and (isinstance(first, str | EnvSpec) or hasattr(first, "step")):
+        given = _ENV.at(repr(first) if isinstance(first, str) else "...")
+        raise SettingsError("{}: the environment is given by name, {}({})", kind.__name__, kind.__name__, given)
 
 
 def arguments_of(kind: type) -> dict[str, AgentArgument]:

@@ -23,7 +23,7 @@ from note_rl.environments.step_checks import check_spaces
 from note_rl.environments.training_only import RewardAsItIs
 from note_rl.environments.wrappers import wrapper_of
 from note_rl.errors import EnvironmentMismatchError
-from note_rl.errors.wording import Part, Sentence, choice
+from note_rl.errors.wording import Part, Sentence, SettingName, choice
 from note_rl.settings.switch_names import MARL, NUM_ENVS
 from note_rl.support.precision import OTHER_BOUNDS, are_finite
 
@@ -237,8 +237,11 @@ def as_factory(env: EnvLike) -> MakeEnv:
     if callable(env):
         return lambda: _single(env())
     raise EnvironmentMismatchError(
-        "env must be an environment, an id, a list or a factory, got {}{}",
+        "env must be an environment, an id, a list or a factory, got {}{}{}",
         type(env).__name__,
+        Sentence(": give its method make, as {}", SettingName("env").at("spec.make"))
+        if isinstance(env, EnvSpec)
+        else "",
         Sentence(", whose class does not derive from gymnasium.Env; {}", _OF_SEVERAL) if hasattr(env, "step") else "",
     )
 

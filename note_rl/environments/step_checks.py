@@ -202,6 +202,7 @@ def one_reward(name: str, reward: Any) -> float:
     if array.size != 1 or array.dtype.kind not in "biuf" or np.ma.is_masked(reward):
         raise EnvironmentMismatchError(
             f"step() of {name} gave {described(reward)} as the reward; it must be one number, such as 1.0"
+            + (", as a weighted sum in gymnasium.wrappers.TransformReward gives it" if array.size > 1 else "")
         )
     return float(array.item())
 

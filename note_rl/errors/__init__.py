@@ -13,6 +13,8 @@ PeerError (RuntimeError)          a process that trains together with this one f
 
 import logging
 import re
+from collections.abc import Sequence
+from traceback import FrameSummary
 from typing import Any
 
 from note_rl.errors.wording import Sentence, Vocabulary
@@ -56,7 +58,16 @@ class DivergedError(ArithmeticError):
 
 
 class WorkerError(RuntimeError):
-    """A worker process raised an exception, whose traceback is in the message, or died."""
+    """A worker process raised an exception, whose traceback is in the message, or died.
+
+    Args:
+        message: What happened.
+        frames: Where the exception was raised in the worker, outermost first; none: it died.
+    """
+
+    def __init__(self, message: str, frames: Sequence[FrameSummary] = ()) -> None:
+        super().__init__(message)
+        self.frames = frames
 
 
 class PeerError(RuntimeError):

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 import note_rl
+from note_rl.errors import WorkerError
 from tuner.errors import UserError
 from tuner.support.plain_text import MAX_TRACEBACK, describe_error, plain, traceback_of
 
@@ -30,6 +31,8 @@ def describe_crash(error: BaseException) -> str:
     Code of the user's (an environment, a network, a wrapper) is shown alone, and so is an installed environment or
     wrapper that fails by itself. If there is none in the traceback, it is shown whole.
     """
+    if isinstance(error, WorkerError) and (of_worker := _users_part(error)) is not None:
+        return of_worker
     if isinstance(error, SyntaxError) and error.filename is not None and _is_users(error.filename):
         place = f"your own code, {Path(error.filename).name} line {error.lineno}"
         return f"The error comes from {place}:\n{plain(_last_lines(error), MAX_TRACEBACK)}"
@@ -49,6 +52,18 @@ def describe_crash(error: BaseException) -> str:
     shown = traceback.extract_tb(error.__traceback__)[culprit.first :]
     lines = "".join(traceback.format_list(shown)) + _last_lines(error)
     return f"The error comes from {culprit.words}:\n{plain(lines, MAX_TRACEBACK)}"
+
+
+def _users_part(error: WorkerError) -> str | None:
+    """An error of the user's code in a worker process, as it is shown; None: it was not raised by such code."""
+    own = [index for index, frame in enumerate(error.frames) if _is_users(frame.filename)]
+    if not own:
+        return None
+    last = error.frames[own[-1]]
+    lines = "".join(traceback.format_list(list(error.frames[own[0] :])))
+    said = str(error).partition("\n")[0]
+    place = f"your own code, {Path(last.filename).name} line {last.lineno}"
+    return f"The error comes from {place}:\n{plain(lines + said, MAX_TRACEBACK)}\n"
 
 
 def exit_of_the_user(error: SystemExit) -> UserError:

@@ -70,6 +70,7 @@ CHOICES: Final = {
     ),
     "a simulator of your own (simulator=...)": "a simulator of your own (tuner guide alphazero)",
     "hidden_sizes": "network=mlp",
+    "hidden_sizes, or layered_network with small filters": "network=mlp or minatar, which is for small images",
     "recurrent_network": "network=lstm or gru",
     "an agent that learns from sequences, such as PPO, A2C or R2D2": "agent=ppo, a2c or r2d2",
     "give the agent network=CNN (note_rl.agents.*.networks.CNN)": "use network=cnn",

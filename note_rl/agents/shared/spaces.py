@@ -19,6 +19,8 @@ from note_rl.types import FloatArray
 
 _log = logging.getLogger(__name__)
 
+_FEWEST_CELLS = 3  # a side, for the convolution of network=minatar
+_OF_CELLS = "hidden_sizes, or layered_network with small filters"
 _CNN = "give the agent network=CNN (note_rl.agents.*.networks.CNN)"
 
 
@@ -187,10 +189,11 @@ def image_shape(obs_shape: tuple[int, ...]) -> tuple[int, int, int]:
     last = channels_last(obs_shape)
     height, width, channels = last if len(last) == 3 else (0, 0, 0)
     if min(height, width) < FEWEST_PIXELS:
+        is_small = min(height, width) >= _FEWEST_CELLS and len(obs_shape) == 3
         raise EnvironmentMismatchError(
             "this network looks at images [height, width, channels] of at least {} pixels a side, and an observation "
             "has the shape {}; use {}, or wrappers that give such",
-            *(FEWEST_PIXELS, list(obs_shape), choice("hidden_sizes")),
+            *(FEWEST_PIXELS, list(obs_shape), choice(_OF_CELLS if is_small else "hidden_sizes")),
         )
     return height, width, channels
 

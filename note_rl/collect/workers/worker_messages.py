@@ -4,6 +4,7 @@ import os
 import pickle
 import socket
 import struct
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -111,14 +112,14 @@ class State:
 
 @dataclass(frozen=True)
 class Failed:
-    """The worker's last words: an exception in one line, and its traceback.
+    """The worker's last words: an exception in one line, and where it was raised.
 
     Attributes:
         refused: The message, where environments do not give what they must.
     """
 
     error: str
-    traceback: str
+    frames: traceback.StackSummary
     refused: str | None = None
 
 

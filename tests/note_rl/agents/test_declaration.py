@@ -9,6 +9,7 @@ import sys
 from dataclasses import InitVar
 
 import cloudpickle
+import gymnasium
 import pytest
 
 import note_rl.agents
@@ -149,6 +150,19 @@ def test_what_a_constructor_refuses_names_argument_value_and_rule(framework):
     ]:
         with pytest.raises(SettingsError, match=message):
             make()
+
+
+@BOTH
+def test_an_environment_by_position_is_answered_with_how_to_give_it(framework):
+    made = gymnasium.make("CartPole-v1")
+    for kind in (framework.agents.DQN, framework.agents.SAC, framework.agents.PPO):
+        with pytest.raises(
+            SettingsError, match=rf"^{kind.__name__}: .* by name, {kind.__name__}\(env='CartPole-v1'\)$"
+        ):
+            kind("CartPole-v1")
+        for env in (made, gymnasium.spec("CartPole-v1")):
+            with pytest.raises(SettingsError, match=rf"^{kind.__name__}: .* by name, {kind.__name__}\(env=\.\.\.\)$"):
+                kind(env)
 
 
 def test_declarations_import_no_framework():

@@ -36,6 +36,14 @@ def test_observations_without_a_number_are_refused(framework: Any, space: Any) -
         framework.agents.DQN(env=env)
 
 
+def test_what_gymnasium_knows_of_an_environment_makes_it() -> None:
+    spec = gymnasium.spec("CartPole-v1")
+    with pytest.raises(EnvironmentMismatchError, match=r"got EnvSpec: give its method make, as env=spec\.make$"):
+        DQN(env=spec)  # type: ignore[arg-type]
+    assert DQN(env=spec.make).q_net is not None
+    assert as_factory(spec.make)().spec.id == "CartPole-v1"  # type: ignore[union-attr]
+
+
 class OfNoKind:
     """Steps as an environment does, and is none of Gymnasium's."""
 

@@ -90,6 +90,46 @@ def test_what_nobody_foresaw_is_shown_whole() -> None:
     assert "Nobody foresaw this" in describe_crash(RuntimeError("anything"))
 
 
+class Breaking(Passing):
+    """Fails after some steps."""
+
+    def step(self, action: Any) -> Any:
+        return super().step(action) if self.unwrapped.steps < 3 else {}["speed"]  # type: ignore[attr-defined]
+
+
+class Counting(gymnasium.Env[Any, Any]):
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+    steps = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        return np.zeros(2, np.float32), 1.0, False, False, {}
+
+
+gymnasium.register("Counting-v0", entry_point=Counting)
+
+
+def test_the_code_that_failed_in_a_worker_is_shown_alone(tuner: CommandLine) -> None:
+    envs = [
+        "env.id=tests.tuner.commands.test_tracebacks:Counting-v0",
+        "env.num_envs=2",
+        "collector=pool",
+        "collector.processes=1",
+    ]
+    wrapper = "+wrapper.b={_target_: tests.tuner.commands.test_tracebacks.Breaking, _partial_: true}"
+    answer = tuner("train", *SMALL, *envs, wrapper)
+    assert answer.status == 1
+    lines = answer.errors.splitlines()
+    first = next(index for index, line in enumerate(lines) if line.startswith("The error comes from"))
+    assert lines[first].startswith("The error comes from your own code, test_tracebacks.py line ")
+    assert lines[-1] == "worker process 0 failed: KeyError: 'speed'"
+    assert "processes.py" not in "".join(lines)
+
+
 @pytest.mark.parametrize("group", ["wrapper", "wrapper_training"])
 def test_a_wrapper_that_does_not_fit_is_a_line_and_nothing_is_left(tuner: CommandLine, group: str) -> None:
     gray = f"+{group}.gray={{_target_: gymnasium.wrappers.GrayscaleObservation, _partial_: true}}"
