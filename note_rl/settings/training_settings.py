@@ -73,7 +73,7 @@ class Settings:
         "auto",
         MULTIPLIED_BY,
         text="PyTorch on a CPU: who takes large products of matrices in recorded gradient steps. MKL is how PyTorch "
-        'multiplies; "auto": oneDNN on CPUs of AMD that know AVX-512, which MKL leaves unused there, else MKL.',
+        'multiplies; "auto": oneDNN on CPUs of AMD from Zen 5 on, whose AVX-512 MKL leaves unused, else MKL.',
     )
     workers: WorkerSettings | None = setting(None, manual=None, text="Who steps the environments; None: this process.")
     plateau: Plateau | None = setting(

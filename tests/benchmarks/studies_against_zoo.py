@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from against_others import ONE_THREAD
-from contenders import OURS
+from contenders import OURS, REPLAYED
 
-TRAINERS = (*OURS, "sb3", "sb3_ray")
+TRAINERS = (*(name for name in OURS if name != REPLAYED), "sb3", "sb3_ray")
 LEARNING_RATES, NUM_EPOCHS = (3e-4, 1e-3), (5, 10, 20)
 TOTAL_STEPS, EVALUATIONS, EPISODES, AT_A_TIME = 100_000, 5, 10, 2
 ENQUEUE = """

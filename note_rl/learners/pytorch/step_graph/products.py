@@ -1,14 +1,16 @@
 """Large products of matrices in recorded and compiled steps, by oneDNN where MKL is slow.
 
-PyTorch multiplies single precision by MKL, which leaves AVX-512 unused on CPUs of AMD: 66 to 90 GFLOP/s of one thread
-at 256 x 256 x 256 where oneDNN, which the same wheels hold, comes to 162 to 206. A call of oneDNN takes some 15 us
-more, so it is left to large products. Whether it is used depends on the CPU and on shapes alone, not on what was
-measured a moment ago: the same run gives the same bits on the same machine.
+PyTorch multiplies single precision by MKL, which leaves AVX-512 unused on CPUs of AMD. On a Zen 5 it comes to 66 to 90
+GFLOP/s of one thread at 256 x 256 x 256 where oneDNN, which the same wheels hold, comes to 162 to 206. A Zen 4 takes
+AVX-512 in two halves: 101 and 105. A call of oneDNN takes some 15 us more, so it is left to large products. Whether it
+is used depends on the CPU and on shapes alone, not on what was measured a moment ago: the same run gives the same bits
+on the same machine.
 """
 
 import functools
 import logging
 import platform
+import re
 from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -25,8 +27,9 @@ _log = logging.getLogger(__name__)
 
 aten = torch.ops.aten
 MKL, ONEDNN = "mkl", "onednn"
-LEAST_WORK = 1_000_000
+LEAST_WORK = 2_000_000
 """Multiplications of a product from which oneDNN is used: 128 x 128 x 128 is level on a Zen 5."""
+_ZEN_5 = 26  # the family that the CPU says it is of; Zen 3 and Zen 4 are 25
 _LARGEST_ERROR = 2e-6
 """Of a product of 256 x 256 x 256 in single precision, relative to its largest number; bfloat16 comes to 4e-3."""
 
@@ -35,7 +38,7 @@ def library(wanted: str, device: torch.device) -> str:
     """Returns who multiplies large matrices of recorded and compiled steps: "mkl" (torch as it is) or "onednn".
 
     Args:
-        wanted: One of these, or "auto": oneDNN on CPUs of AMD that know AVX-512.
+        wanted: One of these, or "auto": oneDNN on CPUs of AMD from Zen 5 on.
         device: Where the parameters are; other devices than the CPU multiply as they do.
 
     Raises:
@@ -48,7 +51,7 @@ def library(wanted: str, device: torch.device) -> str:
         raise SettingsError("{}: {}; use {} or {}", MATMUL.at(ONEDNN), reason, MATMUL.at("auto"), MATMUL.at(MKL))
     if wanted == ONEDNN:
         return ONEDNN
-    if not _is_amd_with_avx512():
+    if not _mkl_is_slow():
         return MKL
     if reason:
         _log.warning("%s: %s, so that MKL multiplies", MATMUL.at("auto"), reason)
@@ -81,14 +84,16 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 @functools.cache
-def _is_amd_with_avx512() -> bool:
+def _mkl_is_slow() -> bool:
     """Whether the CPU is one on which MKL is known to be slow; where nothing is known, it is not."""
     if platform.machine().lower() not in ("x86_64", "amd64") or torch.backends.cpu.get_cpu_capability() != "AVX512":
         return False
     try:
-        return "AuthenticAMD" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")[:4096]
+        said = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")[:4096]
     except OSError:
-        return "AuthenticAMD" in platform.processor()  # as Windows says it
+        said = platform.processor()  # as Windows says it: AMD64 Family 26 Model 68 Stepping 0, AuthenticAMD
+    family = re.search(r"family\W+(\d+)", said, re.IGNORECASE)
+    return "AuthenticAMD" in said and family is not None and int(family[1]) >= _ZEN_5
 
 
 def is_large_product(node: fx.Node) -> bool:

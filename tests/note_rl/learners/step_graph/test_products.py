@@ -40,38 +40,51 @@ def calls(monkeypatch):
 
 @pytest.fixture
 def cpu(monkeypatch):
-    """Pretends to be a CPU of a vendor, with a set of instructions."""
-    products._is_amd_with_avx512.cache_clear()
+    """Pretends to be a CPU of a vendor and a family, with a set of instructions."""
+    products._mkl_is_slow.cache_clear()
 
-    def pretend(vendor, instructions):
-        products._is_amd_with_avx512.cache_clear()
+    def pretend(vendor, family, instructions):
+        products._mkl_is_slow.cache_clear()
         monkeypatch.setattr(platform, "machine", lambda: "x86_64")
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: instructions)
-        monkeypatch.setattr(Path, "read_text", lambda *_, **__: f"processor : 0\nvendor_id : {vendor}\n")
+        monkeypatch.setattr(Path, "read_text", lambda *_, **__: f"vendor_id\t: {vendor}\ncpu family\t: {family}\n")
 
     yield pretend
-    products._is_amd_with_avx512.cache_clear()
+    products._mkl_is_slow.cache_clear()
 
 
 @pytest.mark.parametrize(
-    ("vendor", "instructions", "expected"),
+    ("vendor", "family", "instructions", "expected"),
     [
-        ("AuthenticAMD", "AVX512", "onednn"),
-        ("AuthenticAMD", "AVX2", "mkl"),
-        ("GenuineIntel", "AVX512", "mkl"),
+        ("AuthenticAMD", 26, "AVX512", "onednn"),
+        ("AuthenticAMD", 25, "AVX512", "mkl"),  # Zen 4
+        ("AuthenticAMD", 26, "AVX2", "mkl"),
+        ("GenuineIntel", 26, "AVX512", "mkl"),
     ],
 )
-def test_auto_goes_by_the_cpu(cpu, vendor, instructions, expected):
-    cpu(vendor, instructions)
+def test_auto_goes_by_the_cpu(cpu, vendor, family, instructions, expected):
+    cpu(vendor, family, instructions)
     assert products.library("auto", CPU) == expected
     assert products.library("mkl", CPU) == "mkl"
     assert products.library("onednn", CPU) == "onednn"
     assert products.library("onednn", torch.device("cuda")) == "mkl"  # which multiplies as it does
 
 
+@pytest.mark.parametrize(("family", "expected"), [(26, "onednn"), (25, "mkl")])
+def test_where_there_is_no_file_about_the_cpu_the_system_says_it(cpu, monkeypatch, family, expected):
+    cpu("AuthenticAMD", family, "AVX512")
+
+    def missing(*_, **__):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Path, "read_text", missing)
+    monkeypatch.setattr(platform, "processor", lambda: f"AMD64 Family {family} Model 68 Stepping 0, AuthenticAMD")
+    assert products.library("auto", CPU) == expected
+
+
 def test_a_product_that_is_off_is_not_used(cpu, monkeypatch, caplog):
     """As one in bfloat16 would be."""
-    cpu("AuthenticAMD", "AVX512")
+    cpu("AuthenticAMD", 26, "AVX512")
     products._without_onednn.cache_clear()
     monkeypatch.setattr(products, "product", lambda x, weight, _: (x.bfloat16() @ weight.bfloat16().t()).float())
     try:
