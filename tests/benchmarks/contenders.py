@@ -185,16 +185,22 @@ def _ours(case: Case, contender: str) -> tuple[Callable[..., object], Callable[[
         make = partial(optimizers.adam, learning_rate=LEARNING_RATE)
     several = isinstance(agent.param[0], list) and case.rollout_steps is None
     optimizer = [make(group) for group in agent.param] if several else make(agent.param)
-    jit = OURS[contender]
-    if contender == REPLAYED:
-        choosing = import_module("note_rl.learners.pytorch.step_graph.choice")
-        choosing.why_not_compiled = lambda *_: "nothing is compiled"  # type: ignore[attr-defined]
+    jit = _jit_compile(contender)
 
     def learn(steps: int, callbacks: Sequence[Any] = ()) -> object:
         total = agent.num_env_steps + steps
         return agent.train(optimizer=optimizer, total_steps=total, jit_compile=jit, p=0, callbacks=list(callbacks))
 
     return learn, lambda: str(agent.how_steps_are_taken())
+
+
+def _jit_compile(contender: str) -> Any:
+    """The setting of one of our contenders."""
+    if contender == REPLAYED:
+        from note_rl.learners.pytorch.step_graph import choice
+
+        choice.why_not_compiled = lambda *_: "nothing is compiled"
+    return OURS[contender]
 
 
 def _our_experience(case: Case) -> Any:

@@ -9,7 +9,8 @@ is two processes of `python -m rl_zoo3.train --optimize` on one storage, as its 
 time, in which the six are enqueued. Seconds count from the start of the command, imports and compilation included; with
 torch_compiled (`training.jit_compile=true`) the first round compiles, the others find what it has compiled. With sb3
 (`agent=sb3_ppo`) our study tunes the same class as the zoo, with sb3_ray over Ray on this machine. The contenders take
-turns, and ratios are taken within a round. PYTHON is an interpreter that has rl_zoo3 and pandas.
+turns, and ratios are taken within a round. Where the seconds of ours go is printed, too: before the first trial, in
+trials, and in slots that wait. PYTHON is an interpreter that has rl_zoo3 and pandas.
 """
 
 import argparse
@@ -59,42 +60,57 @@ def main() -> None:
         for contender in (*options.trainers, "zoo"):
             with tempfile.TemporaryDirectory() as folder:
                 of_zoo = contender == "zoo"
-                took, scores = zoo(options.others, folder) if of_zoo else ours(contender, folder, programs.name)
+                took, scores, parts = (
+                    (*zoo(options.others, folder), "") if of_zoo else ours(contender, folder, programs.name)
+                )
             seconds.setdefault(contender, []).append(took)
             shown = ", ".join(f"{score:.0f}" for score in sorted(scores))
-            print(f"round {number + 1}, {contender}: {took:.1f} s; last evaluations {shown}", flush=True)
+            print(f"round {number + 1}, {contender}: {took:.1f} s{parts}; last evaluations {shown}", flush=True)
     for trainer in options.trainers:
         ratios = sorted(theirs / mine for mine, theirs in zip(seconds[trainer], seconds["zoo"], strict=True))
         median = statistics.median(ratios)
         print(f"{trainer}: {median:.2f} [{ratios[0]:.2f}, {ratios[-1]:.2f}] times as fast as the zoo")
 
 
-def ours(trainer: str, folder: str, programs: str) -> tuple[float, list[float]]:
-    """Seconds until the six are screened, and their last evaluations; torch's compiled steps are kept in a folder."""
+def ours(trainer: str, folder: str, programs: str) -> tuple[float, list[float], str]:
+    """Seconds until the six are screened, their last evaluations, and where the seconds went.
+
+    Torch's compiled steps are kept in a folder.
+    """
     began = time.time()
     words = [sys.executable, __file__, "--screen", trainer]
     env = {**os.environ, **ONE_THREAD, "NOTE_RL_TORCH_CACHE": programs}
     done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=True)
-    ended, scores = json.loads(done.stdout.splitlines()[-1])
-    return ended - began, scores
+    spans, scores = json.loads(done.stdout.splitlines()[-1])
+    first, last = min(start for start, _ in spans), max(end for _, end in spans)
+    took = [end - start for start, end in spans]
+    idle = AT_A_TIME * (last - first) - sum(took)
+    trials = " ".join(f"{one:.1f}" for one in took)
+    parts = f", {first - began:.1f} s before the first trial, trials {trials} s, slots waited {idle:.1f} s"
+    return last - began, scores, parts
 
 
 def screen(trainer: str) -> None:
-    """The study, in this process; prints when its screening ended."""
+    """The study, in this process; prints when its trials began and ended, and their scores."""
     from tuner.commands.preflight import preflight
     from tuner.commands.tune import tune
     from tuner.study import StudyListener
 
-    ends: list[float] = []
+    starts: dict[int, float] = {}
+    spans: list[tuple[float, float]] = []
     scores: list[float] = []
 
     class Stopwatch(StudyListener):
-        """Knows when each screening run ended."""
+        """Knows when each screening run began and ended."""
+
+        def on_start(self, run: Any) -> None:
+            """Noted each time."""
+            starts.setdefault(run.number, time.time())
 
         def on_end(self, run: Any, record: Any) -> None:
             """Noted each time."""
             if record.stage == "screen":
-                ends.append(time.time())
+                spans.append((starts[run.number], time.time()))
                 scores.append(record.value)
 
     overrides = [
@@ -107,7 +123,7 @@ def screen(trainer: str) -> None:
         *("study.num_race_seeds=0", "study.num_candidates=1", "study.num_select_seeds=1", "study.num_test_seeds=2"),
     ]
     tune(preflight("tune", overrides), overrides, listener=Stopwatch())
-    print(json.dumps([ends[-1], scores]))
+    print(json.dumps([spans, scores]))
 
 
 def _of_note_rl(trainer: str) -> list[str]:

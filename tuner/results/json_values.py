@@ -7,6 +7,9 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 
+_AS_THEY_ARE = frozenset({str, int, bool, type(None)})
+
+
 def json_lines(item: Any) -> str:
     """JSON text; of a list of objects, such as the runs, one line each."""
     if isinstance(item, list) and item and isinstance(item[0], dict):
@@ -16,13 +19,17 @@ def json_lines(item: Any) -> str:
 
 def encoded(item: Any) -> Any:
     """JSON has no NaN and no infinity: these become {"float": "nan"}, which `decoded` reads."""
-    if isinstance(item, float) and not math.isfinite(item):
-        return {"float": str(item)}
+    if type(item) in _AS_THEY_ARE:
+        return item
+    if isinstance(item, float):
+        return item if math.isfinite(item) else {"float": str(item)}
+    if isinstance(item, list | tuple):
+        return [encoded(value) for value in item]
     if is_dataclass(item):
         return {one.name: encoded(getattr(item, one.name)) for one in fields(item)}
     if isinstance(item, Mapping):
         return {key: encoded(value) for key, value in item.items()}
-    return [encoded(value) for value in item] if isinstance(item, list | tuple) else item
+    return item
 
 
 def decoded(item: Any) -> Any:

@@ -17,6 +17,7 @@ from optuna.distributions import BaseDistribution
 from optuna.pruners import HyperbandPruner
 from optuna.samplers import BaseSampler, BruteForceSampler, CmaEsSampler, GridSampler
 from optuna.samplers._lazy_random_state import LazyRandomState
+from optuna.storages import BaseStorage, get_storage
 from optuna.storages._rdb import models
 from optuna.storages.journal._storage import JournalOperation
 from optuna.trial import FrozenTrial
@@ -34,6 +35,15 @@ JOURNAL_OPERATIONS: Final = frozenset(map(int, JournalOperation))
 
 DATABASE_CALLS: Final = ("_create_new_trial", "_get_best_trial_id", "_get_trials", "_set_trial_param")
 """Methods of `RDBStorage` that open a session by themselves; public methods call them more than once."""
+
+
+def with_cache(storage: BaseStorage) -> BaseStorage:
+    """A database whose trials are read once when they are over; other storages stay as they are.
+
+    `load_study` and `create_study` make such a cache for each study object, so that trials are read and kept again for
+    each. The function that makes it stands in no page of Optuna's.
+    """
+    return get_storage(storage)
 
 
 def handle_of(study: optuna.Study, trial: FrozenTrial) -> optuna.Trial:

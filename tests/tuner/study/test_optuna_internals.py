@@ -38,6 +38,18 @@ def test_trial_id(study: optuna.Study) -> None:
     assert (trial.number, study.trials[1].user_attrs) == (1, {"a": 1, "b": 2})
 
 
+def test_a_storage_with_a_cache(tmp_path: Path) -> None:
+    """get_storage: without it, each study object reads all trials of a database again."""
+    database = RDBStorage(f"sqlite:///{tmp_path}/studies.db")
+    cached = internals.with_cache(database)
+    one = optuna.create_study(storage=cached, study_name="a")
+    one.tell(one.ask(), 1.0)
+    (first,) = one.get_trials(deepcopy=False)
+    (again,) = optuna.load_study(study_name="a", storage=cached).get_trials(deepcopy=False)
+    assert again is first
+    assert internals.with_cache(cached) is cached
+
+
 def test_artifacts_of_a_study(study: optuna.Study, tmp_path: Path) -> None:
     """ARTIFACTS_ATTR_PREFIX: without it, files of a study are noted again each time that they are looked for."""
     (tmp_path / "page.html").write_text("a page")

@@ -5,7 +5,7 @@ from typing import Any
 
 import optuna
 import pytest
-from optuna.storages import JournalStorage
+from optuna.storages import JournalStorage, RDBStorage
 
 from tests.tuner.studies import CONFIG, SPACE, FakeExecutor, journal, run_study
 from tests.tuner.study_records import scores
@@ -46,6 +46,27 @@ def test_going_on_otherwise_than_begun_is_refused_with_the_difference(
 def test_what_does_not_change_a_score_may_change(tmp_path: Path) -> None:
     run_study(tmp_path, config={**CONFIG, "checkpoint": {"keep": 1}})
     run_study(tmp_path, config={**CONFIG, "checkpoint": {"keep": 2}}, num_test_seeds=3)
+
+
+def test_a_trial_that_is_over_is_read_once_and_what_others_add_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, read = f"sqlite:///{tmp_path}/studies.db", []
+    run_study(tmp_path, url=url)
+    of_database = RDBStorage._get_trials
+
+    def counted(*arguments: Any, **others: Any) -> Any:
+        found = of_database(*arguments, **others)
+        read.extend(one.number for one in found)
+        return found
+
+    monkeypatch.setattr(RDBStorage, "_get_trials", counted)
+    with StudyStore(url) as store:
+        for _ in range(3):
+            known = store.require("study").get_trials(deepcopy=False)
+        assert sorted(read) == [one.number for one in known]
+        optuna.load_study(study_name="study", storage=url).enqueue_trial({"agent.learning_rate": 1e-3})
+        assert len(store.require("study").get_trials(deepcopy=False)) == len(known) + 1
 
 
 def test_a_study_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from optuna.exceptions import OptunaError
 from optuna.trial import FrozenTrial, TrialState
 
 from note_rl.support.formats import why_too_new
+from note_rl.support.garbage import no_garbage_collection
 from tuner.errors import UserError
 from tuner.results.features import all_facts
 from tuner.results.records import Scalar
@@ -200,6 +201,7 @@ def _holds_nothing(connection: sqlite3.Connection) -> bool:
     return not any(connection.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchone() for name in ours)
 
 
+@no_garbage_collection()  # which would look through thousands of trials again and again while they are read
 def check_study(study: optuna.Study, address: str) -> None:
     """Reads all of a study of ours, and compares what we keep with it and with its trials with what that must be.
 

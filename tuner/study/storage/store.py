@@ -25,6 +25,7 @@ from tuner.results.features import all_stages, stages_behind
 from tuner.results.records import SCREEN, Objective
 from tuner.study.definition import StudyDefinition
 from tuner.study.features import InStudy
+from tuner.study.optuna_internals import with_cache
 from tuner.study.storage.open_storage import open_storage
 from tuner.study.storage.presence import StorageFile
 from tuner.study.storage.retries import RetryingStorage
@@ -64,6 +65,7 @@ class StudyStore(ClosedAtExit):
         self.url = shown(url)
         self._storage: BaseStorage = open_storage(url, log)
         self.file = StorageFile(url, self._storage)
+        self._cached = with_cache(self._storage)
         self._sound: set[str] = set()
 
     def close(self) -> None:
@@ -122,7 +124,7 @@ class StudyStore(ClosedAtExit):
         """The Optuna study of a stage, made where there is none."""
         with readable(self.url):
             study = optuna.create_study(
-                storage=self._storage,
+                storage=self._cached,
                 study_name=study_name(name, stage),
                 sampler=sampler or RandomSampler(),
                 pruner=pruner or NopPruner(),
@@ -139,7 +141,7 @@ class StudyStore(ClosedAtExit):
             return None
         with readable(self.url):
             study = optuna.load_study(
-                study_name=full_name, storage=self._storage, sampler=RandomSampler(), pruner=NopPruner()
+                study_name=full_name, storage=self._cached, sampler=RandomSampler(), pruner=NopPruner()
             )
         self._check(study)
         return study
@@ -166,7 +168,7 @@ class StudyStore(ClosedAtExit):
                 return DEFINITION in study.user_attrs
             if not self._has(begun):
                 return False
-            return DEFINITION in optuna.load_study(study_name=begun, storage=self._storage).user_attrs
+            return DEFINITION in optuna.load_study(study_name=begun, storage=self._cached).user_attrs
 
     def require(self, name: str) -> optuna.Study:
         """The screening study of that name.
@@ -187,7 +189,7 @@ class StudyStore(ClosedAtExit):
     def delete(self, name: str) -> None:
         """Removes a study of one stage, with its trials."""
         with readable(self.url):
-            optuna.delete_study(study_name=name, storage=self._storage)
+            optuna.delete_study(study_name=name, storage=self._cached)
 
     def keep_fact(self, name: str, key: str, value: str) -> None:
         """Keeps something with a study that is not about its search, such as a command line."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from note_rl.support.garbage import no_garbage_collection
 from tuner.errors import UserError
 from tuner.results.metric import AUC, Final
 from tuner.results.protocol import DEFAULT_BASELINE
@@ -46,6 +47,7 @@ JOB_FOLDER = "subdir"
 """Of a job of a sweep, among what is known of its run: its folder in that of the sweep."""
 
 
+@no_garbage_collection()  # see `check_study`
 def read_records(study: optuna.Study, stage: str, folder: Path, others: Sequence[str] = ()) -> tuple[RunRecord, ...]:
     """All runs of a stage that have been started, by number; arguments as of `record_of`.
 
