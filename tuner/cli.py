@@ -166,7 +166,7 @@ def _runs_own_code(name: str, arguments: Sequence[str]) -> bool:
 def _answered(command: Command, work: Callable[[], int]) -> int:
     """Does some work; every error becomes an answer and an exit status."""
     try:
-        with speaking_of_settings():
+        with speaking_of_settings(), _no_executor_left():
             return work()
     except (UserError, NoteRLError) as error:
         return refuse(str(error), command)
@@ -187,6 +187,16 @@ def _answered(command: Command, work: Callable[[], int]) -> int:
             return refuse(f"the disk is full ({one_line(message_of(error))}); make room and start again", command)
         sys.stderr.write(hidden(describe_crash(error)))
         return EXIT_CRASHED
+
+
+@contextmanager
+def _no_executor_left() -> Iterator[None]:
+    """Closes an executor that was begun for a command that is refused after all."""
+    try:
+        yield
+    finally:
+        if (module := sys.modules.get("tuner.executors.head_start")) is not None:
+            module.end()
 
 
 def _dispatch(command: Command, arguments: list[str]) -> int:

@@ -1,5 +1,5 @@
 # ruff: noqa: T201
-"""What somebody waits for who types a command: its first word, a refusal, the first trial of a study.
+"""Seconds until a command answers: its first word, a refusal, the first trial of a study.
 
 Run it as `python tests/benchmarks/first_seconds.py [ROUNDS]` (5). The first word and the first trial are timed by the
 clock, so nothing else should run; the first word in a terminal of its own. Refusals and help are measured in seconds

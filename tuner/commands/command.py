@@ -145,6 +145,11 @@ class Command:
         found = check_command(
             config_name or self.config_name, overrides, config_dir, multirun=multirun, with_run=self.is_job
         )
+        if self.has_plan and not (multirun or found.multirun or found.config.plan):
+            from tuner.config.composition import to_json
+            from tuner.executors import head_start
+
+            head_start.begin(to_json(found.config, ("executor",))["executor"])
         if self.has_check:
             folder = found.sweep_folder if multirun else found.folder
             self.load().check(found.config, folder, tuple(overrides), config_dir)

@@ -173,11 +173,13 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
     name = study["name"] or _default_name(agent, run_config, study["size"], resolved["seed"])
     begun = cache(partial(_begun, str(resolved["storage"]["url"]), name))
     space = Space.from_config(resolved["space"], run_config, _fixed(overrides))
-    starts = named_starts(resolved["warm_start"])
-    if starts == [AUTO]:
+    told = resolved["warm_start"]
+    starts = named_starts(told)
+    if starts == [AUTO] or str(told).startswith(EARLIER_STUDY):
         is_plain = search is None and not settings.others and settings.num_trials > 1
         tries_default = is_plain and _may_try(resolved["sampler"], space, run_config)
-        starts = _starts_by_default(begun(), tries_default)
+        later = [name for name in starts if name != AUTO]
+        starts = [*_default_first(begun(), tries_default, alone=not later), *later]
     baselines = configs.baselines(settings.baselines)
     described = {part: describe_part(resolved[part]) for part in ("sampler", "pruner")}
     found = StudyDefinition(
@@ -225,10 +227,17 @@ def _may_try(sampler: JsonDict, space: Space, run_config: JsonDict) -> bool:
     return True
 
 
-def _starts_by_default(begun: JsonDict | None, tries_default: bool) -> list[str]:
-    """Names of what `warm_start=auto` tries first; a study that was begun goes on as it began."""
+def _default_first(begun: JsonDict | None, tries_default: bool, alone: bool) -> list[str]:
+    """The default configuration as what is tried first, if it is; a study that was begun goes on as it began.
+
+    Args:
+        begun: The definition of such a study; None: it begins here.
+        tries_default: Whether a new study would.
+        alone: Whether nothing else is tried first.
+    """
     if begun is not None:
-        tries_default = tries_default and begun.get("warm_start") == [DEFAULT_BASELINE]
+        started = begun.get("warm_start") or []
+        tries_default = tries_default and (started if alone else started[:1]) == [DEFAULT_BASELINE]
     return [DEFAULT_BASELINE] if tries_default else []
 
 

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, closing
 from typing import Any
 
 from tuner.errors import UserError
+from tuner.executors import head_start
 from tuner.executors.base import Executor, Seats
 from tuner.runs.build import build_node
 
@@ -25,7 +26,7 @@ def make_executor(node: Mapping[str, Any], **instead: Any) -> AbstractContextMan
         make = build_node("executor", {**node, "_partial_": True})
         executor = make(**instead)
     else:
-        executor = build_node("executor", node)
+        executor = head_start.taken(node) or build_node("executor", node)
     missing = [name for name in _OFFERS if not hasattr(executor, name)]
     if missing:
         raise UserError(

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-
 _AS_THEY_ARE = frozenset({str, int, bool, type(None)})
 
 

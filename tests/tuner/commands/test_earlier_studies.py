@@ -50,13 +50,19 @@ def best_of(name: str) -> list[dict[str, object]]:
 
 def test_the_best_configurations_of_an_earlier_study_are_tried_first(tuner: CommandLine, searched: None) -> None:
     answer = tune(tuner, "agent=dqn", *LATER, "env=acrobot", "seed=1", "warm_start=study:mine")
-    best, tried = best_of("mine"), points_of("later")
-    assert tried[:4] == best[:4]
-    assert tried[4] not in best
-    assert "trial 0 is study:mine/1, trial 1 is study:mine/2" in answer.output
+    best, tried, default = best_of("mine"), points_of("later"), points_of("mine")[0]
+    expected = [default, *(point for point in best[:4] if point != default)]
+    assert tried[: len(expected)] == expected
+    assert tried[len(expected)] not in best
+    assert "trial 0 is default, trial 1 is study:mine/" in answer.output
     assert ("number 1 of the best configurations of study mine" in answer.output) != (
         "Of the configurations that the search was started with (warm_start), trial" in answer.output
     )
+
+
+def test_in_a_list_the_default_is_left_out(tuner: CommandLine, searched: None) -> None:
+    tune(tuner, "agent=dqn", *LATER, "env=acrobot", "seed=1", "warm_start=[study:mine]")
+    assert points_of("later")[:4] == best_of("mine")[:4]
 
 
 def test_infeasible_configurations_come_behind_feasible_ones() -> None:
@@ -75,10 +81,13 @@ def test_the_default_configuration_among_the_best_is_called_so(tuner: CommandLin
     tune(tuner, "agent=dqn", *LATER, "warm_start=study:mine")
     summary = platform.load("later", storage=STORAGE).summary
     place = best_of("mine").index(default)
-    names = [f"study:mine/{number}" for number in (1, 2, 3)]
-    names[place] = "default"
-    assert list(summary.starts.values()) == names
-    assert points_of("later")[place] == default
+    others = [f"study:mine/{number}" for number in (1, 2, 3)]
+    del others[place]
+    assert list(summary.starts.values()) == ["default", *others]
+    assert points_of("later")[0] == default
+    tune(tuner, "agent=dqn", "study.name=listed", "study.num_trials=6", "warm_start=[study:mine]")
+    others.insert(place, "default")
+    assert list(platform.load("listed", storage=STORAGE).summary.starts.values()) == others
 
 
 def test_values_outside_of_a_range_are_moved_to_its_nearest_end(tuner: CommandLine, searched: None) -> None:
@@ -95,9 +104,11 @@ def test_values_outside_of_a_range_are_moved_to_its_nearest_end(tuner: CommandLi
 def test_between_the_values_of_a_grid_the_default_is_taken(tuner: CommandLine, searched: None) -> None:
     grid = ("~space.agent.gamma", "+space.agent.gamma={choices: [0.9, 0.99, 0.9999]}")
     tune(tuner, "agent=dqn", *LATER, "warm_start=study:mine", *grid)
-    tried = points_of("later")[:4]
-    assert [point[GAMMA] for point in tried] == [0.99] * 4
-    assert [point[RATE] for point in tried] == [point[RATE] for point in best_of("mine")[:4]]
+    default = points_of("later")[0]
+    rates = [point[RATE] for point in best_of("mine")[:4] if point[RATE] != default[RATE]]
+    tried = points_of("later")[: 1 + len(rates)]
+    assert [point[GAMMA] for point in tried] == [0.99] * len(tried)
+    assert [point[RATE] for point in tried[1:]] == rates
 
 
 def test_a_study_goes_on_when_the_earlier_one_is_gone_or_has_grown(tuner: CommandLine, searched: None) -> None:

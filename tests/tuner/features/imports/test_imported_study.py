@@ -87,7 +87,8 @@ def test_a_search_begins_with_its_best_where_keys_are_named(tuner: CommandLine) 
     assert lines[3].endswith("tuner tune warm_start=study:lr-search")
     range_here = "space.optimizer.learning_rate={low: 1e-5, high: 0.5}"
     starts = begun_with("agent=dqn", "warm_start=study:lr-search", range_here)
-    rates = [config["optimizer"]["learning_rate"] for config in starts.values()]
+    default, *rates = [config["optimizer"]["learning_rate"] for config in starts.values()]
+    assert default == 0.004
     assert rates == [foreign.get_trials()[number].params["lr"] for number in (0, 3, 4, 5)]  # lower is better
 
 
@@ -120,8 +121,9 @@ def test_parameters_of_the_zoo_get_their_keys(tuner: CommandLine) -> None:
         assert run.params["buffer.num_steps"] == 2 ** trial.params["n_steps_pow"]
         assert run.params["network.hidden_sizes"] == layers[trial.params["net_arch"]]
     starts = begun_with("agent=ppo", "warm_start=study:zoo")
-    assert len(starts) == 3
-    gammas = [config["agent"]["gamma"] for config in starts.values()]
+    default, *gammas = [config["agent"]["gamma"] for config in starts.values()]
+    assert default == 0.99
+    assert len(gammas) == 3
     assert gammas == pytest.approx([1 - theirs[number].params["one_minus_gamma"] for number in (2, 1, 0)])
     with pytest.raises(UserError, match="searched ppo, and dqn is searched"):
         begun_with("agent=dqn", "warm_start=study:zoo")

@@ -22,6 +22,7 @@ from tuner.features.objectives.front_selection import FrontSelection
 from tuner.features.objectives.front_verdict import front_members
 from tuner.features.objectives.pareto_front import front_of
 from tuner.reporting import FinalTable, write_page
+from tuner.results.features import chosen
 from tuner.results.metric import make_others, other_values
 from tuner.results.records import Objective, RunRecord, StudySummary
 from tuner.results.summary_json import summary_from_json, summary_to_json
@@ -148,6 +149,18 @@ def front_study() -> Iterator[RunRecord]:
         if label != "default":
             yield measured(label, score + 9.0, seconds)
         yield from (measured(label, score + seed, seconds, "test", seed) for seed in range(5))
+
+
+def test_advice_says_where_the_default_has_a_better_score_than_all_of_the_front() -> None:
+    summary = StudySummary("s", "final score", "E-v0", "dqn", "torch", tuple(front_study()), "trial 1", others=TIME)
+    summary = replace(summary, facts={FRONT.key: ("trial 1", "trial 0")})
+    assert chosen(summary).best == "trial 1, the best in score,"
+    better = tuple(replace(one, value=95.0) if one.label == "default" else one for one in summary.runs)
+    summary = replace(summary, runs=better)  # of 6 s: nothing beats it
+    assert chosen(summary).best == "trial 1, the best in score of the front, behind the default configuration,"
+    slower = tuple(replace(one, scores={"seconds": 30.0}) if one.label == "default" else one for one in better)
+    lower = tuple(replace(one, value=80.0) if one.label == "default" else one for one in slower)
+    assert chosen(replace(summary, runs=lower)).best == "trial 1, the best in score,"
 
 
 def test_the_verdict_names_the_front_and_who_beats_the_default(tmp_path: Path) -> None:
