@@ -19,6 +19,9 @@ from tuner.support import waiting_line
 from tuner.support.console import PlainConsole
 
 _FAILED: Final = 1
+_LONGER: Final = 10
+"""Times as many steps as advised: `a2c_continuous` needs up to 130,000 steps where others need some thousands."""
+_IMITATION: Final = ("dataset", "learned_reward")
 
 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
@@ -29,6 +32,11 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     resolved = run_config_of(resolve(config))
     if is_function(resolved):
         raise UserError("there is no agent in a function that could be checked: name an agent, as in tuner check dqn")
+    if (source := next((key for key in _IMITATION if resolved["buffer"].get(key)), None)) is not None:
+        raise UserError(
+            f"an agent that learns from buffer.{source} does not learn from rewards, and the tasks of tuner check have "
+            "nothing else: name another one, as in tuner check dqn"
+        )
     console = PlainConsole()
     width = max(len(task.asks) for task in TASKS)
 
@@ -40,13 +48,15 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         waiting_line.erase()
         console.print(f"{escape(answer.task.asks):<{width}}  {_outcome(answer)}", highlight=False, soft_wrap=True)
         answers.append(answer)
+    steps = int(resolved["training"]["total_steps"])
     failed = [answer.task for answer in answers if not answer.passed]
     if not failed:
         console.print(f"all {len(answers)} tasks are learned", highlight=False)
         return 0
     console.print(
         f"{len(failed)} of {len(answers)} tasks are not learned. A task needs the parts of the tasks above it and one "
-        f"more: begin with the first one that is not learned. Look at {failed[0].suspects}.",
+        f"more: begin with the first one that is not learned. Look at {failed[0].suspects}. An agent that learns "
+        f"slowly, such as a2c_continuous, may only need more steps: training.total_steps={_LONGER * steps} (now {steps}).",
         highlight=False,
         soft_wrap=True,
     )

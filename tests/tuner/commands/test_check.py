@@ -66,6 +66,7 @@ def test_a_broken_part_is_named(
     assert f"not learned with 0 of {seeds}" in first
     assert last.startswith("1 of 1 tasks are not learned.")
     assert suspect in last
+    assert last.endswith("may only need more steps: training.total_steps=24000 (now 2400).")
 
 
 WITH_MEMORY = ("a2c", "network=gru", "training.total_steps=8000")
@@ -115,6 +116,11 @@ def test_an_agent_of_numbers_is_given_numbers(tuner: CommandLine, monkeypatch: p
     answer = checked(tuner, monkeypatch, {"reward"}, "ppo_continuous")
     assert (answer.status, answer.errors) == (0, ""), answer
     assert "learned in " in answer.output
+
+
+@pytest.mark.parametrize(("agent", "source"), [("bc", "dataset"), ("gail", "learned_reward")])
+def test_imitation_is_refused_as_the_tasks_have_rewards_only(tuner: CommandLine, agent: str, source: str) -> None:
+    assert f"learns from buffer.{source} does not learn from rewards" in tuner.refused("check", agent)
 
 
 def test_a_function_is_refused(tuner: CommandLine) -> None:

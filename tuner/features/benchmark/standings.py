@@ -67,6 +67,12 @@ class Improvement:
     difference: float
     difference_interval: Interval
 
+    @property
+    def in_words(self) -> str:
+        """The probability, `88 % [36, 100]`."""
+        low, high = (round(100 * end) for end in self.interval)
+        return f"{round(100 * self.probability)} % [{low}, {high}]"
+
 
 @dataclass(frozen=True)
 class Standings:
@@ -162,10 +168,14 @@ class Standings:
                 f"{best} has the highest interquartile mean, but on fewer than {MIN_SCORES_FOR_INTERVAL} seeds nothing "
                 f"can be concluded: add some (seeds)."
             )
-        open_ones = [one.other for one in self.leads if one.interval.low <= 0.5]
+        open_ones = [one for one in self.leads if one.interval.low <= 0.5]
         if not open_ones:
             return f"{best} is the best: its runs score higher than those of every other entrant, beyond chance."
-        return f"{best} has the highest interquartile mean, but is not clearly better than {', '.join(open_ones)}."
+        told = ", ".join(f"{one.other} ({one.in_words})" for one in open_ones)
+        return (
+            f"{best} has the highest interquartile mean, but is not clearly better than {told}: the interval of the "
+            "probability that a run of it scores higher begins at 50 % or below."
+        )
 
     def line(self, name: str) -> str:
         """`dqn  0.91 [0.84, 0.97]`; without the interval where seeds are too few for one."""

@@ -68,6 +68,16 @@ class Feasibility:
             f"violation is that of {nearest}: {join_words(self.violated(own[nearest]))}"
         )
 
+    def unmoved(self, candidates: Sequence[RunRecord], runs: Sequence[RunRecord]) -> list[str]:
+        """Names of violated values that are the same for all of several configurations, and so for further ones."""
+        own = [[run for run in runs if run.label == one.label] for one in candidates]
+        columns = zip(*map(self.values, own), strict=True)
+        return [
+            constraint.name
+            for constraint, (first, *others) in zip(self.constraints, columns, strict=True)
+            if others and first is not None and {*others} == {first} and not constraint.holds(first)
+        ]
+
 
 def value_of(constraint: Constraint, run: RunRecord) -> float | None:
     """The value of a run."""

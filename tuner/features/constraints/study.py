@@ -12,6 +12,7 @@ from tuner.features.constraints.facts import CONSTRAINTS
 from tuner.features.constraints.feasibility import Feasibility
 from tuner.features.constraints.inequalities import KEY, Constraint, is_of_curve, parse_constraints
 from tuner.results.metric import SECONDS
+from tuner.results.number_format import join_words
 from tuner.results.records import SCREEN, RunRecord
 from tuner.study.definition import StudyDefinition
 from tuner.study.features import InStudy
@@ -111,9 +112,14 @@ def _eligible(
     shown = tuple(one for one in candidates if by_label[one.label])
     feasible = {one.label for one in shown if not own.violated(by_label[one.label])}
     if shown and not feasible:
+        unmoved = own.unmoved(shown, runs)
         raise StudyError(
-            f"{own.none_feasible(shown, runs)}.\nLoosen {KEY} in another study (study.name=...), or have more "
-            f"configurations tried: study.num_trials={2 * settings.num_trials}"
+            f"{own.none_feasible(shown, runs)}.\nLoosen {KEY} in another study (study.name=...), or "
+            + (
+                f"search what changes {join_words(unmoved)}, which is the same in all of them"
+                if unmoved
+                else f"have more configurations tried: study.num_trials={2 * settings.num_trials}"
+            )
         )
     return tuple(one for one in candidates if one.label in feasible or one not in shown)
 

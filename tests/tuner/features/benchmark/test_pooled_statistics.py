@@ -58,3 +58,13 @@ def test_in_one_environment_scores_stay_as_they_are() -> None:
     assert alone.lead(alone.leads[0]) == "3 [3, 3]"
     assert alone.scales == {}
     assert "b is the best" in alone.verdict
+
+
+def test_a_lead_that_may_be_chance_has_its_probability_beside_it() -> None:
+    """Of 25 pairs of runs, the one of `b` is higher in 15 and equal in one."""
+    standings = Standings({"a": {"e": [1, 9, 2, 8, 5]}, "b": {"e": [2, 9.5, 3, 8.5, 6]}})
+    (lead,) = standings.leads
+    assert lead.probability == pytest.approx(15.5 / 25)
+    assert lead.difference_interval.low > 0.0, "each run of b is higher than that of a with its seed"
+    low, high = (round(100 * end) for end in lead.interval)
+    assert f"is not clearly better than a (62 % [{low}, {high}]): the interval of the prob" in standings.verdict

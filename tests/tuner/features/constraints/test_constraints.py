@@ -156,6 +156,15 @@ def test_the_nearest_is_the_one_with_the_smallest_sum_of_shares() -> None:
     assert Feasibility(constraints).violated(runs[2:]) == ["num_parameters unknown against < 100000"]
 
 
+def test_values_that_are_the_same_for_all_are_named_as_no_trial_helps() -> None:
+    constraints = parse_constraints(("seconds<600", "num_parameters<1e3", "evaluation/return>5"))
+    runs = [taking(f"trial {number}", 900.0 + number, num_parameters=4610.0) for number in range(3)]
+    assert Feasibility(constraints).unmoved(runs, runs) == ["num_parameters"]
+    assert Feasibility(constraints).unmoved(runs[:1], runs) == [], "one says nothing of others"
+    other = [*runs, taking("trial 3", 1.0, num_parameters=2000.0)]
+    assert Feasibility(constraints).unmoved(other, other) == []
+
+
 def test_the_interval_over_seeds_says_how_sure_it_is() -> None:
     constraint = parse_constraint("seconds<600")
     for shift, told in (
