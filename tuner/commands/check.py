@@ -56,7 +56,8 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     console.print(
         f"{len(failed)} of {len(answers)} tasks are not learned. A task needs the parts of the tasks above it and one "
         f"more: begin with the first one that is not learned. Look at {failed[0].suspects}. An agent that learns "
-        f"slowly, such as a2c_continuous, may only need more steps: training.total_steps={_LONGER * steps} (now {steps}).",
+        f"slowly, such as a2c_continuous, may only need more steps: training.total_steps={_LONGER * steps} (now "
+        f"{steps}).",
         highlight=False,
         soft_wrap=True,
     )
