@@ -137,8 +137,9 @@ class AgentSettings(Declared):
 def _refuse_an_environment(kind: type, arguments: Sequence[Any]) -> None:
     """Refuses one by position (SettingsError), where other libraries have it: the first argument is a size here."""
     first = arguments[0] if arguments else None
-    if "env" in arguments_of(kind) and (isinstance(first, str | EnvSpec) or hasattr(first, "step")):
-        given = _ENV.at(repr(first) if isinstance(first, str) else "...")
+    is_id = isinstance(first, str) and any(map(str.isalpha, first))
+    if "env" in arguments_of(kind) and (is_id or isinstance(first, EnvSpec) or hasattr(first, "step")):
+        given = _ENV.at(repr(first) if is_id else "...")
         raise SettingsError("{}: the environment is given by name, {}({})", kind.__name__, kind.__name__, given)
 
 
