@@ -29,6 +29,7 @@ from note_rl.support.setting_fields import Field, field_of, setting, with_texts
 from note_rl.support.value_kinds import refuse_unknown
 
 _ENV = SettingName("env")
+_SIZES = ("state_dim", "hidden_size")
 _INIT_VAR = ("InitVar[", "dataclasses.InitVar[")
 
 
@@ -138,7 +139,9 @@ def _refuse_an_environment(kind: type, arguments: Sequence[Any]) -> None:
     """Refuses one by position (SettingsError), where other libraries have it: the first argument is a size here."""
     first = arguments[0] if arguments else None
     is_id = isinstance(first, str) and any(map(str.isalpha, first))
-    if "env" in arguments_of(kind) and (is_id or isinstance(first, EnvSpec) or hasattr(first, "step")):
+    known = arguments_of(kind)
+    takes_size = next(iter(known), "") in _SIZES  # another class may take a text first
+    if takes_size and "env" in known and (is_id or isinstance(first, EnvSpec) or hasattr(first, "step")):
         given = _ENV.at(repr(first) if is_id else "...")
         raise SettingsError("{}: the environment is given by name, {}({})", kind.__name__, kind.__name__, given)
 

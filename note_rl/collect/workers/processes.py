@@ -130,9 +130,9 @@ class WorkerPool:
         if isinstance(message, Failed) and message.refused is not None:
             raise EnvironmentMismatchError(message.refused)
         if isinstance(message, Failed):
-            lines = "".join(message.frames.format()) + message.error
+            text = message.traceback.rstrip()
             raise WorkerError(
-                f"worker process {worker} failed: {message.error}\n\nIts traceback:\n{lines}", message.frames
+                f"worker process {worker} failed: {message.error}\n\nIts traceback:\n{text}", message.frames
             )
         self._answers[worker] = message, descriptor
 

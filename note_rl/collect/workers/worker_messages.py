@@ -4,9 +4,9 @@ import os
 import pickle
 import socket
 import struct
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from traceback import StackSummary
 from typing import Any
 
 from note_rl.collect.workers.shared_memory import Column
@@ -112,14 +112,16 @@ class State:
 
 @dataclass(frozen=True)
 class Failed:
-    """The worker's last words: an exception in one line, and where it was raised.
+    """The worker's last words: an exception in one line, and its traceback.
 
     Attributes:
+        frames: Of the traceback, without those of what caused the exception.
         refused: The message, where environments do not give what they must.
     """
 
     error: str
-    frames: traceback.StackSummary
+    traceback: str
+    frames: StackSummary
     refused: str | None = None
 
 

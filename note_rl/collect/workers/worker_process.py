@@ -119,7 +119,8 @@ def _work(descriptor: int, life: int, guard: int | None = None) -> NoReturn:
         last = traceback.format_exception_only(error)[-1].strip()
         refused = str(error) if isinstance(error, EnvironmentMismatchError) else None
         with contextlib.suppress(OSError):
-            connection.send(Failed(last, traceback.extract_tb(error.__traceback__), refused))
+            frames = traceback.extract_tb(error.__traceback__)
+            connection.send(Failed(last, traceback.format_exc(), frames, refused))
     with contextlib.suppress(Exception):  # an error of an environment's close() can reach nobody any more
         closing.close()
     for stream in (sys.stdout, sys.stderr):

@@ -165,6 +165,15 @@ def test_an_environment_by_position_is_answered_with_how_to_give_it(framework):
                 kind(env)
 
 
+def test_a_class_whose_first_argument_is_a_text_takes_it():
+    class Flavoured(AgentSettings):
+        flavour: str = setting(default="plain", text="Of the bread.", kw_only=False)
+        env: str = setting(default="CartPole-v1", text="Where it is baked.")
+        made_in = ""
+
+    assert Flavoured("sweet").flavour == "sweet"
+
+
 def test_declarations_import_no_framework():
     packages = [f"note_rl.agents.{one.name}" for one in pkgutil.iter_modules(note_rl.agents.__path__) if one.ispkg]
     declaring = [one for one in packages if one.rpartition(".")[2] not in ("pytorch", "keras")]

@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 from gymnasium import wrappers
 
+from note_rl.agents.pytorch import DQN
 from note_rl.environments import EnvFactory, VectorEnvironment
+from note_rl.errors import WorkerError
+from note_rl.optimizers.pytorch import adam
+from note_rl.policy import EpsGreedyQPolicy
 from tests.tuner.command_line import SMALL, CommandLine
 from tuner.commands.tracebacks import describe_crash
 
@@ -97,6 +101,14 @@ class Breaking(Passing):
         return super().step(action) if self.unwrapped.steps < 3 else {}["speed"]  # type: ignore[attr-defined]
 
 
+class Causing(Passing):
+    def step(self, action: Any) -> Any:
+        try:
+            return {}["inner"]
+        except KeyError as error:
+            raise RuntimeError("outer") from error
+
+
 class Counting(gymnasium.Env[Any, Any]):
     observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -128,6 +140,17 @@ def test_the_code_that_failed_in_a_worker_is_shown_alone(tuner: CommandLine) -> 
     assert lines[first].startswith("The error comes from your own code, test_tracebacks.py line ")
     assert lines[-1] == "worker process 0 failed: KeyError: 'speed'"
     assert "processes.py" not in "".join(lines)
+
+
+def test_a_worker_tells_what_caused_an_error() -> None:
+    env = EnvFactory("tests.tuner.commands.test_tracebacks:Counting-v0", {}, (Causing,))
+    agent = DQN(env=env)
+    agent.set(policy=EpsGreedyQPolicy(0.1), pool_size=100, batch=8)
+    with pytest.raises(
+        WorkerError, match=r"(?s)failed: RuntimeError: outer.*KeyError: 'inner'.*RuntimeError: outer"
+    ) as caught:
+        agent.train(optimizer=adam(agent.param, 1e-3), total_steps=200, p=0, pool_network=True, processes=1)
+    assert caught.value.frames[-1].name == "step"
 
 
 @pytest.mark.parametrize("group", ["wrapper", "wrapper_training"])
