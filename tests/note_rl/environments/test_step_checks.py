@@ -127,7 +127,10 @@ REFUSED: dict[type[Plain], str] = {
     NoSeed: r"reset\(\) of NoSeed does not take what Gymnasium gives it .*: write def reset\(self, \*, seed=None",
     NoInfo: r"step\(\) of NoInfo gave None as info, its last value; Gymnasium wants a dictionary: return obs, reward,",
     NoInfoAtFirst: r"reset\(\) of NoInfoAtFirst gave None as info, .*: return obs, \{\}",
-    RewardOfTwo: r"step\(\) of RewardOfTwo gave an array of the shape \[2\] as the reward; it must be .* sum",
+    RewardOfTwo: (
+        r"step\(\) of RewardOfTwo gave an array of the shape \[2\] as the reward; it must be one number, such as 1.0, "
+        "as a weighted sum in gymnasium\\.wrappers\\.TransformReward gives it"
+    ),
     NoReward: r"step\(\) of NoReward gave None as the reward",
     NoFlag: r"step\(\) of NoFlag gave None as terminated; it must be True or False",
     OtherShape: r"step\(\) of OtherShape gave an observation of the shape \[1\] where \[3\] is expected; its obs.*Box",

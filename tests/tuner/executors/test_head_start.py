@@ -1,10 +1,10 @@
 """An executor that is begun while its command is still checked."""
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from psutil import pid_exists
 
 from tests.tuner.command_line import SMALL, CommandLine
 from tuner.executors import head_start
@@ -28,14 +28,6 @@ def begin(**settings: Any) -> int:
     return pid
 
 
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def server_of(node: dict[str, Any]) -> int | None:
     with make_executor(node) as executor:
         assert isinstance(executor, LocalExecutor)
@@ -46,7 +38,7 @@ def test_the_one_that_was_begun_is_handed_out_once(monkeypatch: pytest.MonkeyPat
     pid = begin()
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")  # as it is within a job
     assert server_of(LOCAL) == pid
-    assert not is_running(pid), "it is closed by whom it was handed out to"
+    assert not pid_exists(pid), "it is closed by whom it was handed out to"
     assert server_of(LOCAL) is None, "another one, whose server is started with its first trial"
 
 
@@ -58,9 +50,9 @@ def test_another_one_is_made_where_something_has_changed(monkeypatch: pytest.Mon
     if change == "modules":
         monkeypatch.syspath_prepend("elsewhere")
     assert server_of({**LOCAL, "parallel": 2} if change == "settings" else LOCAL) is None
-    assert is_running(pid)
+    assert pid_exists(pid)
     head_start.end()
-    assert not is_running(pid)
+    assert not pid_exists(pid)
 
 
 def test_only_executors_of_this_machine_are_begun() -> None:
@@ -80,4 +72,4 @@ def test_a_command_that_is_refused_leaves_nothing_running(tuner: CommandLine, mo
     assert "there is no study in this storage yet" in tuner.refused("tune", *SMALL, "warm_start=study:earlier")
     (pid,) = pids
     assert pid is not None
-    assert not is_running(pid)
+    assert not pid_exists(pid)
