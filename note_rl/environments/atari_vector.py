@@ -7,6 +7,7 @@ import numpy as np
 from ale_py.vector_env import AtariVectorEnv
 from gymnasium import spaces
 
+from note_rl.environments.training_only import LOST_LIFE
 from note_rl.types import Array
 
 
@@ -14,7 +15,8 @@ class AtariVector(AtariVectorEnv):
     """Several games that show the same frames, bit for bit, as `note_rl.environments.atari.make_game`.
 
     Doing nothing at the start is drawn by ALE's random numbers, so games are others than those of single environments.
-    FIRE is pressed before a game begins, and in place of the agent's action where a life begins.
+    FIRE is pressed before a game begins, and in place of the agent's action where a life begins. What is for training
+    only is done to all games together.
 
     Args:
         game: As ALE calls it, in small letters.
@@ -26,6 +28,7 @@ class AtariVector(AtariVectorEnv):
 
     takes_seeds = True
     own_episodes = True
+    tells_lost_lives = True
 
     def __init__(
         self,
@@ -78,6 +81,7 @@ class AtariVector(AtariVectorEnv):
         if self._fire is not None:
             actions = np.where(self._begins, self._fire, actions)
         obs, reward, terminated, truncated, info = super().step(actions)
-        self._begins = (info["lives"] < self._lives) & ~(terminated | truncated)
+        lost = (info["lives"] < self._lives) & ~terminated
+        self._begins = lost & ~truncated
         self._lives = np.array(info["lives"])
-        return obs[:, 0], reward, terminated, truncated, info
+        return obs[:, 0], reward, terminated, truncated, {**info, LOST_LIFE: lost}

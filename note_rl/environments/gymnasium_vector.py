@@ -14,7 +14,7 @@ way out, since the other environments have really taken it, and so is refusing t
 """
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from note_rl.environments.goals import GoalLayout
 from note_rl.environments.in_process import check_number
 from note_rl.environments.observations import ObservationReader, name_of
 from note_rl.environments.step_checks import MISTAKES, check_arrays_are_new, explain_vector
+from note_rl.environments.training_only import VectorChange
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.seeding import integer
 from note_rl.support.precision import in_single_precision
@@ -65,7 +66,11 @@ def takes_seeds(env: AnyVectorEnv) -> bool:
 
 
 class ForeignVector(abc.ABC):
-    """E environments behind one `step`. Subclasses say how ended episodes give way to new ones."""
+    """E environments behind one `step`. Subclasses say how ended episodes give way to new ones.
+
+    Attributes:
+        for_training: What changes rewards and ends for the agent alone; see `training_only`.
+    """
 
     def __init__(self, env: AnyVectorEnv, seed: int, goals: GoalLayout | None) -> None:
         self.env = env
@@ -77,6 +82,7 @@ class ForeignVector(abc.ABC):
         self.goal_layout = goals
         self.achieved_goal: FloatArray | None = None
         self.alive: BoolArray | None = None
+        self.for_training: Sequence[VectorChange] = ()
         self.counted: FloatArray = np.zeros(len(self))
         self.action_mask: BoolArray | None = None
         self.next_action_mask: BoolArray | None = None
@@ -170,10 +176,12 @@ class ForeignVector(abc.ABC):
             self._has_looked = True
             check_unheeded(self.name, self.action_space, info)
         self._stepped(info, ended)
-        previous = self.obs
+        previous, gain = self.obs, self.counted
+        for change in self.for_training:
+            gain, terminated = change(gain, terminated, info)
         self.obs = self._move_on(obs, achieved, ended, info)
         self.achieved_goal = achieved
-        return previous, in_single_precision(self.counted), obs, terminated, ended
+        return previous, in_single_precision(gain), obs, terminated, ended
 
     def _each(self, values: Any, what: str, dtype: type[np.generic]) -> Array:
         """A copy of values [E] of each environment."""

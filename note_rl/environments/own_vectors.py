@@ -12,7 +12,7 @@ and says so beside `own_episodes = True`.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from note_rl.environments.base import AnyVectorEnv, Environments
 from note_rl.environments.environment_factory import EnvFactory
 from note_rl.environments.gymnasium_vector import foreign_environments, takes_seeds
 from note_rl.environments.in_process import VectorEnvironment
+from note_rl.environments.training_only import VectorChange, vector_changes
 from note_rl.errors import say_once
 from note_rl.types import Array
 
@@ -73,16 +74,20 @@ def own_vector(factory: EnvFactory, num_envs: int, seed: int) -> Environments | 
     spec = factory.registered()
     if num_envs < 2 or spec is None or spec.vector_entry_point is None or spec.additional_wrappers:
         return None
-    if factory.wrappers or factory.training_wrappers or "render_mode" in factory.kwargs:
+    changes = vector_changes(factory.training_wrappers)
+    if factory.wrappers or changes is None or "render_mode" in factory.kwargs:
         return None
     limit = factory.max_episode_steps or spec.max_episode_steps
     if limit is not None and limit < 1:  # for single environments it means that there is none
         return None
     try:
         vector = _make(factory, spec, num_envs, limit)
+        if changes and not getattr(type(vector), "tells_lost_lives", False):
+            vector.close()
+            return None
         if takes_seeds(vector) and not getattr(type(vector), "own_episodes", False):
             return _if_equal_and_faster(vector, factory, limit, seed)
-        return _if_alike(vector, factory, seed)
+        return _if_alike(vector, factory, seed, changes)
     except (ImportError, AttributeError, TypeError, ValueError, gymnasium.error.Error) as error:
         say_once(_log, f"{factory.id}: its vector implementation is not used, as it cannot be made: {error}")
         return None
@@ -96,9 +101,11 @@ def _make(factory: EnvFactory, spec: Any, num_envs: int, limit: int | None) -> A
     return gymnasium.make_vec(spec, num_envs, "vector_entry_point", **factory.kwargs, **limited)
 
 
-def _if_alike(vector: AnyVectorEnv, factory: EnvFactory, seed: int) -> Environments | None:
+def _if_alike(
+    vector: AnyVectorEnv, factory: EnvFactory, seed: int, changes: Sequence[VectorChange]
+) -> Environments | None:
     """The vector if it is one of the same environments, as far as their spaces show."""
-    alone = factory()
+    alone = replace(factory, training_wrappers=())()
     found = vector.single_observation_space, vector.single_action_space
     expected = alone.observation_space, alone.action_space
     alone.close()
@@ -113,13 +120,15 @@ def _if_alike(vector: AnyVectorEnv, factory: EnvFactory, seed: int) -> Environme
         vector.close()
         say_once(_log, f"{factory.id}: its vector implementation is not used, as {why}")
         return None
-    lost = "" if takes_seeds(vector) else ", whose episodes a checkpoint cannot bring back"
-    say_once(
-        _log,
-        f"{factory.id}: stepping all {vector.num_envs} environments in its own vector implementation, "
-        f"{type(vector.unwrapped).__name__}{lost}",
-    )
-    return foreign_environments(vector, seed)
+    if not takes_seeds(vector):
+        say_once(
+            _log,
+            f"{factory.id}: stepping all {vector.num_envs} environments in its own vector implementation, "
+            f"{type(vector.unwrapped).__name__}, whose episodes a checkpoint cannot bring back",
+        )
+    environments = foreign_environments(vector, seed)
+    environments.for_training = changes
+    return environments
 
 
 def _if_equal_and_faster(

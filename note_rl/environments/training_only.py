@@ -3,22 +3,36 @@
 The agent may learn from other rewards than those that are counted, and its task may end where the environment goes on,
 as when a game takes one of several lives. A wrapper says the latter by `terminated`, with `GOES_ON` in the info: no
 value is looked for behind that step, yet nothing begins anew.
+
+A wrapper with a function `of_vector` does the same to the steps of environments that are stepped together.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
 
 from note_rl.environments.base import Env
+from note_rl.types import BoolArray, FloatArray
 
 GOES_ON = "episode_goes_on"
+LOST_LIFE = "lost_life"
+"""In the info of a vector environment: which environments [E] have lost a life in this step, and go on."""
+
+VectorChange: TypeAlias = Callable[[FloatArray, BoolArray, Mapping[str, Any]], tuple[FloatArray, BoolArray]]
+"""What the agent learns from, made of rewards [E], `terminated` [E] and the info of a step: rewards and ends [E]."""
 
 
 def is_over(terminated: bool, truncated: bool, info: Mapping[str, Any]) -> bool:
     """Whether the environment has to begin anew."""
     return truncated or (terminated and not info.get(GOES_ON, False))
+
+
+def vector_changes(wrappers: Sequence[Callable[[Env], Env]]) -> list[VectorChange] | None:
+    """What wrappers for training do to environments that are stepped together; None: one of them does not say."""
+    changes = [getattr(getattr(one, "func", one), "of_vector", None) for one in wrappers]
+    return None if None in changes else [change for change in changes if change is not None]
 
 
 class RewardAsItIs(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -69,12 +83,23 @@ class LifeLoss(gymnasium.Wrapper[Any, Any, Any, Any]):
             return obs, reward, True, truncated, {**info, GOES_ON: True}
         return obs, reward, terminated, truncated, info
 
+    @staticmethod
+    def of_vector(reward: FloatArray, terminated: BoolArray, info: Mapping[str, Any]) -> tuple[FloatArray, BoolArray]:
+        """See `VectorChange`."""
+        return reward, terminated | info[LOST_LIFE]
+
 
 class SignOfReward(gymnasium.wrappers.TransformReward[Any, Any]):
     """Rewards of -1, 0 and 1, so that one learning rate serves many games (Mnih et al. 2015)."""
 
     def __init__(self, env: Env) -> None:
         super().__init__(env, _sign)
+
+    @staticmethod
+    def of_vector(reward: FloatArray, terminated: BoolArray, info: Mapping[str, Any]) -> tuple[FloatArray, BoolArray]:
+        """See `VectorChange`."""
+        del info
+        return np.sign(reward), terminated
 
 
 def _sign(reward: Any) -> float:

@@ -6,9 +6,9 @@
 Pong in 8 environments, the network of Mnih et al. 2015 on stacks of four frames, four frames per step. DQN takes 4
 gradient steps of 32 transitions every 16 steps, PPO 4 epochs in minibatches of 256 over rollouts of 32 steps, with one
 trunk for policy and value. `torch_compiled` trains as PyTorch does in all training that is long, as that of Atari is;
-what is timed here is too short for it by itself. `ale` steps without wrappers for training only, in C++. Ours are
-stacked while acting, the other library's while stepping. `--others` is an interpreter that has stable_baselines3,
-ale-py and opencv; without them they are left out.
+what is timed here is too short for it by itself. Games are stepped together by ALE, as by default; `single` steps them
+one by one. Ours are stacked while acting, the other library's while stepping. `--others` is an interpreter that has
+stable_baselines3, ale-py and opencv; without them they are left out.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from typing import Any
 from against_others import run_once
 
 CONTENDERS = {
-    "step": ("torch", "ale", "sb3"),
+    "step": ("torch", "single", "sb3"),
     "act": ("torch", "keras", "sb3"),
     **dict.fromkeys(("dqn", "ppo"), ("torch", "torch_compiled", "keras", "sb3")),
 }
@@ -77,14 +77,15 @@ def _ours(part: str, contender: str) -> Callable[[int], object]:
     import numpy as np
 
     from note_rl.collect.evaluation import random_actions
-    from note_rl.environments import EnvFactory, training_environments
+    from note_rl.environments import EnvFactory, VectorEnvironment, training_environments
     from note_rl.environments.training_only import LifeLoss, SignOfReward
     from note_rl.policy import EpsGreedyQPolicy, SoftmaxPolicy
     from note_rl.settings import ReplaySettings, RolloutSettings, Settings
 
-    training = () if contender == "ale" else (LifeLoss, SignOfReward)
-    factory = EnvFactory("note_rl.environments.atari:Atari/pong-v0", training_wrappers=training)
-    envs = training_environments(factory, NUM_ENVS, 1)
+    factory = EnvFactory("note_rl.environments.atari:Atari/pong-v0", training_wrappers=(LifeLoss, SignOfReward))
+    envs: Any = training_environments(factory, NUM_ENVS, 1)
+    if contender == "single":
+        envs = VectorEnvironment([factory() for _ in range(NUM_ENVS)], 1)
     if part == "step":
         choose = random_actions(envs.action_space, 1)
         return lambda steps: [envs.step(choose(envs.obs, None)) for _ in range(steps // NUM_ENVS)]

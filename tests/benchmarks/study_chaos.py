@@ -137,14 +137,19 @@ def check(folder: Path, known: dict[tuple[str, int], RunRecord], num_trials: int
 
 
 COMMON = (
-    *("sampler=random", "pruner=none", "tracker=jsonl", "executor.parallel=2", "network.hidden_sizes=[32]"),
+    *("tracker=jsonl", "executor.parallel=2", "network.hidden_sizes=[32]"),
     *("study.num_race_seeds=0", "study.num_candidates=2", "study.num_select_seeds=1", "study.num_test_seeds=1"),
-    *("study.retries=1000", "study.max_failures=1000", "study.num_trials=12"),
+    *("study.retries=1000", "study.max_failures=1000"),
 )
+SEARCH = ("sampler=random", "pruner=none", "study.num_trials=12")
 REAL = {
-    "dqn": ("agent=dqn", "training.total_steps=5000", "buffer.learning_starts=300"),
-    "ppo": ("agent=ppo", "training.total_steps=6000", "env.num_envs=4"),
-    "sac": ("agent=sac", "env=pendulum", "training.total_steps=2000", "buffer.learning_starts=300"),
+    "dqn": (*SEARCH, "agent=dqn", "training.total_steps=5000", "buffer.learning_starts=300"),
+    "ppo": (*SEARCH, "agent=ppo", "training.total_steps=6000", "env.num_envs=4"),
+    "sac": (*SEARCH, "agent=sac", "env=pendulum", "training.total_steps=2000", "buffer.learning_starts=300"),
+    "population": (
+        *("study=pbt", "agent=dqn", "training.total_steps=8000", "buffer.learning_starts=300"),
+        *("evaluation.num_points=4", "study.evolution.generations=4", "study.num_trials=6", "study.num_candidates=1"),
+    ),
 }
 
 

@@ -220,7 +220,7 @@ class _Turns:
             self._events.append(TrialStarted(self.spec.key, os.getpid(), os.uname().nodename))
             began = time.monotonic()
             self._context = TrialContext(self.spec, self._folder, self, began)
-            result = run_entry(self._context, self._find, began)
+            result = run_entry(self._context, self._find)
             files.write_result(self._folder, result)
             return result
         except OSError as error:  # a full disk

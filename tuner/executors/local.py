@@ -15,6 +15,7 @@ from tuner.executors.base import Event, TrialEnded, TrialFunction, check_verdict
 from tuner.executors.gpus import GpuChoice, check_per_trial, choose_gpus, gpu_variables
 from tuner.executors.leftovers import Leftovers
 from tuner.executors.preload import Backend, Preload
+from tuner.executors.waiting import WaitingChildren
 from tuner.support.by_value import pickled_by_value
 from tuner.support.close_at_exit import ClosedAtExit
 from tuner.trial import orphans, system
@@ -52,6 +53,8 @@ class LocalExecutor(ClosedAtExit):
         threads: Threads per trial, in place of `TrialSpec.threads`.
         gpus: The GPUs dealt out: each trial sees those that the fewest others have.
         gpus_per_trial: Number of them, for trials with a strategy.
+        keeps_paused: Whether the process of a paused trial waits for the one that goes on from it, as long as there is
+            memory. Not with GPUs: it would keep what it has of theirs.
 
     Raises:
         UserError: The backend is not installed, there is no such GPU, or a value is out of range.
@@ -66,6 +69,7 @@ class LocalExecutor(ClosedAtExit):
         threads: int | None = None,
         gpus: GpuChoice = "auto",
         gpus_per_trial: int = 1,
+        keeps_paused: bool = True,
     ) -> None:
         self.check(parallel, backend, isolation, limits, threads, gpus, gpus_per_trial)
         self.parallel = parallel
@@ -75,7 +79,9 @@ class LocalExecutor(ClosedAtExit):
         self._gpus_per_trial = gpus_per_trial
         preload = backend if isinstance(backend, Preload) else Preload(backend)
         self._variables = preload.variables
+        self._keeps_paused = keeps_paused and not self._gpus
         self._trials: dict[str, TrialProcess] = {}
+        self._waiting = WaitingChildren()
         self._events: deque[Event] = deque()
         self._leftovers = Leftovers()
         self._memory_checked_at = 0.0
@@ -149,7 +155,8 @@ class LocalExecutor(ClosedAtExit):
         gpu = gpu_variables(self._gpus, running, self._gpus_per_trial)
         environment = self._environment(spec.threads) | gpu
         pickled = function if isinstance(function, bytes) else pickle_function(function)
-        options = ChildOptions(environment, self.limits, pickled)
+        may_wait = self._keeps_paused and not pickled
+        options = ChildOptions(environment, self.limits, pickled, may_wait, self._waiting.take(spec))
         self._trials[spec.key] = TrialProcess(spec, folder, self._launcher, self._selector, options)
 
     def wait(self, timeout_s: float | None = None) -> list[Event]:
@@ -184,6 +191,7 @@ class LocalExecutor(ClosedAtExit):
             return
         self._is_closed = True
         try:
+            self._waiting.close()
             self._leftovers.end_deserted()
             self.stop_all()
             while self._trials:
@@ -218,7 +226,9 @@ class LocalExecutor(ClosedAtExit):
                 self._events.append(event_of(key, message))
             if trial.result is not None:
                 del self._trials[key]
-                if trial.leaves_orphans:
+                if trial.waiting is not None:
+                    self._waiting.add(trial.spec, trial.began_at, trial.waiting, self.parallel)
+                elif trial.leaves_orphans:
                     orphans.end_marked(self._session, self._at_work())
                 self._events.append(TrialEnded(key, trial.result))
 
@@ -239,7 +249,7 @@ class LocalExecutor(ClosedAtExit):
     def _at_work(self) -> list[int]:
         """The processes that belong here: the fork server, and those of the trials."""
         pids = (self.server_pid, *(trial.group for trial in self._trials.values()))
-        return [pid for pid in pids if pid is not None]
+        return [*(pid for pid in pids if pid is not None), *self._waiting.pids]
 
     def _check_memory(self, now: float) -> None:
         if self.limits.memory_mb is None or now - self._memory_checked_at < _MEMORY_INTERVAL_S:

@@ -70,6 +70,16 @@ class Checkpoint:
         self._total_steps = run.config.training.total_steps
         self.clock = TrainingClock(path.with_name(CLOCK_FILE))
 
+    @property
+    def folder(self) -> Path:
+        """Where it is."""
+        return self._path.parent
+
+    def move(self, folder: Path) -> None:
+        """Goes on in another folder, which has a copy of what was written last."""
+        self._path = folder / self._path.name
+        self.clock.move(self._path.with_name(CLOCK_FILE))
+
     def restore(self) -> bool:
         """Takes over what an earlier attempt left, else what the run inherits; whether there was anything."""
         found = self._restore_own() or self._inherit()
@@ -128,6 +138,10 @@ class BestWeights:
         self._path = path
         self._wanted = run.config.checkpoint.best
         self._best = float(about_best(path)["mean_return"]) if self._wanted and path.exists() else -math.inf
+
+    def move(self, path: Path) -> None:
+        """Goes on with another file, a copy."""
+        self._path = path
 
     def offer(self, evaluation: Evaluation, seed: int) -> None:
         """Writes the agent's weights, if they were never evaluated better; seed: of the evaluation."""

@@ -50,6 +50,10 @@ class TrainingClock:
             if running:
                 self.go()
 
+    def move(self, path: Path) -> None:
+        """Goes on in another file, where nothing is known of earlier checkpoints."""
+        self._path, self._known = path, {}
+
     def restore(self, num_env_steps: int, fraction: float) -> None:
         """Goes on from a checkpoint.
 

@@ -4,6 +4,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,10 +122,11 @@ def _trained(run: BuiltRun, folder: Path, reporter: Reporter, episodes: EpisodeL
     if not checkpoint.restore() and config.init is not None:
         take_weights(run.agent, config.init)
     reporter.built(run.used)
-    grid = EvaluationGrid(run, checkpoint, BestWeights(run, folder / BEST_FILE), EvaluationPlaces(folder), reporter)
+    log = MetricsLog(run, reporter, episodes)
+    grid = EvaluationGrid(run, checkpoint, reporter, log)
     try:
         grid.make_up()
-        returns, stop_reason = _train(run, grid, MetricsLog(run, reporter, episodes))
+        returns, stop_reason = _train(run, grid, log)
         grid.hold(_why(stop_reason, run))
     except TrialInterrupted as interruption:
         if interruption.outcome in (Outcome.STOPPED, Outcome.PAUSED):
@@ -136,7 +138,7 @@ def _trained(run: BuiltRun, folder: Path, reporter: Reporter, episodes: EpisodeL
         raise
     assert not grid.missing(), "a run ends with all of its evaluations"
     return TrainOutcome(
-        folder=folder,
+        folder=checkpoint.folder,
         evaluations=grid.points(),
         returns=tuple(returns),
         num_env_steps=run.agent.num_env_steps,
@@ -204,14 +206,13 @@ class EvaluationGrid(Callback):
     changes_parameters = False
     writes_checkpoints = True
 
-    def __init__(
-        self, run: BuiltRun, checkpoint: Checkpoint, best: BestWeights, places: EvaluationPlaces, reporter: Reporter
-    ) -> None:
+    def __init__(self, run: BuiltRun, checkpoint: Checkpoint, reporter: Reporter, log: "MetricsLog") -> None:
         self._run = run
         self._checkpoint = checkpoint
-        self._best = best
-        self._places = places
+        self._best = BestWeights(run, checkpoint.folder / BEST_FILE)
+        self._places = EvaluationPlaces(checkpoint.folder)
         self._reporter = reporter
+        self._log = log
         self._num_points = run.config.evaluation.num_points
         self._total_steps = run.config.training.total_steps
         self._passed = self._num_passed(run.agent.num_env_steps)
@@ -328,15 +329,44 @@ class EvaluationGrid(Callback):
         if self._training:
             self._run.agent.note_evaluation(known[fractions[-1]], self._planned(fractions[-1]))
         self._places.note(map(self._planned, fractions), num_env_steps)
-        try:
-            for fraction in fractions:
+        is_saved = False
+        for fraction in fractions:
+            try:
                 self._reporter.report(fraction, known[fraction], self._checkpoint.clock.seconds)
-        finally:  # the first report may end the run, and what is reported is not evaluated again
-            if metrics:
-                self._reporter.log(num_env_steps, metrics)
+            except TrialInterrupted as pause:
+                self._write_metrics(num_env_steps, metrics)
+                if pause.wait is None or not self._training:
+                    raise
+                self._go_on(pause.wait, fraction)
+                is_saved = True
+        self._write_metrics(num_env_steps, metrics)
         if self._training and self.target_reached:
             self._run.agent.stop_training = True
+        if not is_saved:
+            self._checkpoint.write()
+
+    def _write_metrics(self, num_env_steps: int, metrics: dict[str, float]) -> None:
+        """Those of an evaluation, once: its first report may end the run, and it is not made again."""
+        taken = dict(metrics)
+        metrics.clear()
+        if taken:
+            with suppress(TrialInterrupted):  # the next call ends the run
+                self._reporter.log(num_env_steps, taken)
+
+    def _go_on(self, wait: Callable[[], Path], fraction: float) -> None:
+        """Waits behind a pause, in the middle of training, for the run that goes on: in a folder with copies of files.
+
+        Nothing is built or restored again, which bit-exact checkpoints allow. As a run that is restored it says what
+        it uses, and tells its last evaluation again.
+        """
         self._checkpoint.write()
+        folder = wait()
+        self._checkpoint.move(folder)
+        self._best.move(folder / BEST_FILE)
+        self._places = EvaluationPlaces(folder)
+        self._reporter.built(self._run.used)
+        self._tell_again(fraction)
+        self._log.begin_interval()
 
     def _measured(self, point: int) -> dict[str, float]:
         """An evaluation on the seeds of a point; keeps the weights if they were never evaluated better."""
@@ -364,10 +394,14 @@ class MetricsLog(Callback):
         self._episodes = episodes
         self._returns: list[float] = []
         self._lengths: list[float] = []
-        self._last_time = time.perf_counter()
-        self._last_steps = run.agent.num_env_steps
         self._of_phase: Logs = {}
         self._reduced = False
+        self.begin_interval()
+
+    def begin_interval(self) -> None:
+        """Counts steps per second from now on."""
+        self._last_time = time.perf_counter()
+        self._last_steps = self._agent.num_env_steps
 
     def on_episode_end(self, episode: int, logs: Logs) -> None:
         """Keeps the return until the next line."""

@@ -181,6 +181,7 @@ class Dispatcher:
             seed=run.seed,
             config=run.config,
             entry=self._definition.entry,
+            continues=run.continues,
         )
 
     def _handle(self, stage: Stage, event: Event) -> None:

@@ -59,6 +59,7 @@ class Run:
         environment: Which one it is in, of a part of a run.
         times: Step -> seconds of training until then, where they are known.
         logged: The last value of each metric that it has logged.
+        continues: Key of the paused run that it goes on from; empty for none, and for a copy of another one's.
     """
 
     trial: optuna.Trial
@@ -76,6 +77,7 @@ class Run:
     environment: str = ""
     times: dict[float, float] = field(default_factory=dict)
     logged: dict[str, float] = field(default_factory=dict)
+    continues: str = ""
 
     @property
     def number(self) -> int:

@@ -3,11 +3,11 @@
 import io
 import math
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from tuner.support.text_files import open_to_append
 from tuner.trial import folder as files
@@ -20,6 +20,7 @@ from tuner.trial.messages import (
     Outcome,
     Report,
     TrialInterrupted,
+    TrialResult,
     TrialSpec,
     Verdict,
 )
@@ -30,6 +31,9 @@ ALIVE_INTERVAL_S = 1.0
 _POLL_INTERVAL_S = 0.1
 _TIME_PLACES = 6  # of seconds
 _CHUNK = 65536
+
+NextTrial: TypeAlias = Callable[[TrialResult], tuple[TrialSpec, Path, float]]
+"""Ends a trial with its result; the next one of this process, its folder, and when it was asked for."""
 
 
 class ControllerConnection:
@@ -130,15 +134,29 @@ class TrialContext:
         interruption: The interruption that was raised, if one was.
         remark: Why the run ended by itself before its budget did; empty if it did not.
         used: The share of its budget that it has used by then.
+        began: `time.monotonic()` at its start.
+
+    Args:
+        spec: The trial.
+        folder: Its folder.
+        line: To the controller.
+        began: `time.monotonic()` at its start.
+        next_trial: What this process may do behind a pause.
     """
 
-    def __init__(self, spec: TrialSpec, folder: Path, line: ControllerLine, began: float) -> None:
+    def __init__(
+        self, spec: TrialSpec, folder: Path, line: ControllerLine, began: float, next_trial: NextTrial | None = None
+    ) -> None:
+        self._line = line
+        self._next_trial = next_trial
+        self._begin(spec, folder, began)
+
+    def _begin(self, spec: TrialSpec, folder: Path, began: float) -> None:
         self.spec = spec
         self.folder = folder
         self.interruption: TrialInterrupted | None = None
         self.remark, self.used, self.steps = "", 1.0, ""
-        self._line = line
-        self._began = began
+        self.began = began
         self._recorded = dict(files.read_reports(folder))
         self._times = files.read_times(folder)
         self._worked, self._since = (
@@ -195,7 +213,8 @@ class TrialContext:
         if verdict == "prune" and not self.remark:  # a run that has ended is not ended early
             self._interrupt(Outcome.PRUNED, f"pruned at step {step:g} with {self._recorded[step]:g}")
         if verdict == "pause":
-            self._interrupt(Outcome.PAUSED, f"paused at step {step:g} with {self._recorded[step]:g}")
+            wait = None if self._next_trial is None else self._wait
+            self._interrupt(Outcome.PAUSED, f"paused at step {step:g} with {self._recorded[step]:g}", wait)
         if verdict == "stop":
             self._interrupt(Outcome.STOPPED, self._line.stop_reason)
 
@@ -216,7 +235,7 @@ class TrialContext:
     def built(self, config: JsonDict) -> None:
         """Says that everything is built, with the config that was really used. Called once, before the first step."""
         self._since = monotonic()
-        self._line.send(Built(self._since - self._began, config))
+        self._line.send(Built(self._since - self.began, config))
 
     def note(self, text: str) -> None:
         """Writes a line for people to what the trial has printed."""
@@ -271,9 +290,18 @@ class TrialContext:
         if self.interruption is not None:
             raise self.interruption
 
-    def _interrupt(self, outcome: Outcome, reason: str) -> NoReturn:
-        self.interruption = TrialInterrupted(outcome, reason)
+    def _interrupt(self, outcome: Outcome, reason: str, wait: Callable[[], Path] | None = None) -> NoReturn:
+        self.interruption = TrialInterrupted(outcome, reason, wait)
         raise self.interruption
+
+    def _wait(self) -> Path:
+        """Ends this trial, and becomes the one that goes on from it; see `TrialInterrupted.wait`."""
+        assert self.interruption is not None
+        assert self._next_trial is not None
+        self.close()
+        seconds = monotonic() - self.began
+        self._begin(*self._next_trial(TrialResult(Outcome.PAUSED, self.interruption.reason, seconds=seconds)))
+        return self.folder
 
 
 _current: Reporter | None = None

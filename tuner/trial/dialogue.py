@@ -1,12 +1,10 @@
 """The dialogue of a child with its parent, from its launch to its end."""
 
-import selectors
-import socket
 import time
 from enum import Enum
 
 from tuner.trial.connection import Connection
-from tuner.trial.messages import Message, Refused, Report, Started, Verdict
+from tuner.trial.messages import Idle, Message, Refused, Report, Started, Verdict
 from tuner.trial.wire import encode_verdict
 
 
@@ -22,29 +20,26 @@ class Dialogue:
     """The parent's end of the talk with one child.
 
     Args:
-        selector: Where the socket is registered.
-        launch: The child's first input.
+        connection: To the child.
+        launch: The child's first input, or the first behind its waiting.
 
     Attributes:
         turn: Whose turn it is.
         pid: Of the child, once it has said that it holds its folder: what is written there from then on is its own.
         refusal: Why it could not have the folder; empty otherwise.
         complaint: The unreadable message, with the reason; empty otherwise.
+        is_waiting: Whether the child has written its result and waits for another launch.
         last_heard: When the child said something, or was answered, as `time.monotonic()`.
     """
 
-    def __init__(self, selector: selectors.BaseSelector, launch: bytes) -> None:
+    def __init__(self, connection: Connection, launch: bytes) -> None:
         self.turn = Turn.CHILD
         self.pid: int | None = None
         self.refusal = self.complaint = ""
+        self.is_waiting = False
         self.last_heard = time.monotonic()
-        self._connection = Connection(selector)
+        self._connection = connection
         self._connection.send(launch)
-
-    @property
-    def child_end(self) -> socket.socket:
-        """The child's socket, to be passed on to the process that starts it."""
-        return self._connection.child_end
 
     @property
     def is_open(self) -> bool:
@@ -63,7 +58,7 @@ class Dialogue:
                 messages.append(message)
         except ValueError as error:
             self.turn, self.complaint = Turn.NOBODY, str(error)
-        return [message for message in messages if not isinstance(message, Refused)]
+        return [message for message in messages if not isinstance(message, Refused | Idle)]
 
     def hear_last_words(self) -> None:
         """Takes in what a child that is dead has still said."""
@@ -92,6 +87,8 @@ class Dialogue:
                 self.pid = pid
             case Refused(reason):
                 self.refusal = reason
+            case Idle():
+                self.is_waiting = True
             case Report(step) if self.turn is Turn.PARENT:
                 raise ValueError(f"a report at {step:g} before the verdict on its last one")
             case Report():

@@ -9,7 +9,9 @@ types it claims, finite numbers, and texts that are short and plain; all else is
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from note_rl.support.formats import marked
@@ -41,12 +43,16 @@ class TrialInterrupted(BaseException):
     Attributes:
         outcome: PRUNED, PAUSED, STOPPED or DIVERGED.
         reason: One sentence for the user.
+        wait: Of a pause behind which this process may go on. Called once a checkpoint is written, it ends the trial in
+            its folder, waits, and returns the folder of the trial that goes on from it; where none does, the process
+            ends. None: the trial ends as every other.
     """
 
-    def __init__(self, outcome: Outcome, reason: str = "") -> None:
+    def __init__(self, outcome: Outcome, reason: str = "", wait: Callable[[], Path] | None = None) -> None:
         super().__init__(f"{outcome}: {reason}" if reason else str(outcome))
         self.outcome = outcome
         self.reason = reason
+        self.wait = wait
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,8 @@ class TrialSpec:
         config: The composed config.
         entry: The function that the child calls with its `TrialContext`, as "module:function".
         threads: Threads that the numerical libraries may use.
+        continues: Key of the paused trial whose files were put into the folder, and whose process may go on with this
+            one if it has waited; empty for none.
     """
 
     study: str
@@ -70,6 +78,7 @@ class TrialSpec:
     config: JsonDict
     entry: str = "tuner.runs.training:run_trial"
     threads: int = 1
+    continues: str = ""
 
     @property
     def key(self) -> str:
@@ -198,6 +207,11 @@ class Refused:
 
 
 @dataclass(frozen=True)
+class Idle:
+    """The trial is over, its result is written and its folder free; its process waits for a trial that goes on."""
+
+
+@dataclass(frozen=True)
 class Built:
     """The objects of the run exist: seconds since the fork, and the config that was really used."""
 
@@ -260,4 +274,4 @@ class Alive:
         object.__setattr__(self, "progress", min(max(0.0, self.progress), 1.0))  # not a number counts as nothing done
 
 
-Message: TypeAlias = Started | Refused | Built | Report | Log | Alive
+Message: TypeAlias = Started | Refused | Idle | Built | Report | Log | Alive

@@ -22,8 +22,9 @@ from tuner.support.text_files import sweep_unfinished
 from tuner.trial import folder as files
 from tuner.trial import system
 from tuner.trial.child_end import Ending, Step, judge
+from tuner.trial.connection import Connection
 from tuner.trial.dialogue import Dialogue, Turn
-from tuner.trial.launch import SILENCE_VARIABLE, Launcher, module_path
+from tuner.trial.launch import SILENCE_VARIABLE, Child, Launcher, module_path
 from tuner.trial.messages import Limits, Message, Outcome, TrialResult, TrialSpec, Verdict
 from tuner.trial.wire import Launch
 
@@ -50,6 +51,28 @@ class Life(Enum):
 
 
 @dataclass(frozen=True)
+class WaitingChild:
+    """A child whose trial is over, and which waits for the one that goes on from it.
+
+    Attributes:
+        child: Its process.
+        pidfd: Becomes readable at its end; None where there are none.
+        connection: To it. Closing that ends it.
+    """
+
+    child: Child
+    pidfd: int | None
+    connection: Connection
+
+    def dismiss(self) -> None:
+        """Has it end by itself, which takes a moment."""
+        self.child.abandoned = True
+        self.connection.close()
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+
+
+@dataclass(frozen=True)
 class ChildOptions:
     """How a child is run.
 
@@ -57,11 +80,15 @@ class ChildOptions:
         environment: Its whole environment.
         limits: Of its resources.
         function: A pickled function to call in place of the trial's entry; empty for none.
+        may_wait: Whether its process may wait, behind a pause, for the trial that goes on.
+        waiting: The child of the trial that this one goes on from, in place of a new one.
     """
 
     environment: Mapping[str, str]
     limits: Limits = field(default_factory=Limits)
     function: bytes = b""
+    may_wait: bool = False
+    waiting: WaitingChild | None = None
 
 
 class TrialProcess:
@@ -77,6 +104,7 @@ class TrialProcess:
     Attributes:
         options: As given.
         result: How the trial ended; None while it has not.
+        waiting: The child, if it waits behind the end of the trial. To be dismissed by the caller.
 
     Raises:
         UserError: The folder cannot be written.
@@ -100,13 +128,20 @@ class TrialProcess:
         self._pidfd: int | None = None
         self._num_launches = 0
         self._forked_at = self._died_at = 0.0
+        self.waiting: WaitingChild | None = None
+        self._is_successor = options.waiting is not None
         files.prepare(self.folder, spec)
-        self._launch()
+        self._launch(options.waiting)
 
     @property
     def group(self) -> int | None:
         """Number of the child's process group; None before it is forked and after its end."""
         return self._child.pid if self._life in (Life.ASKED, Life.ALIVE) else None
+
+    @property
+    def began_at(self) -> float:
+        """When the child was there, as `time.monotonic()`; 0 before."""
+        return self._forked_at
 
     @property
     def is_ending(self) -> bool:
@@ -161,7 +196,9 @@ class TrialProcess:
         messages = self._dialogue.hear(now)
         if self._dialogue.turn is Turn.NOBODY:
             self._end(Outcome.CRASHED, f"it sent something unreadable: {self._dialogue.complaint}", Step.KILL)
-        if is_over:
+        if is_over and self._is_successor and self._dialogue.pid is None and not self.is_ending:
+            self._replace()
+        elif is_over or self._dialogue.is_waiting:
             self._finish(now)
         else:
             self._check_times(now)
@@ -170,7 +207,7 @@ class TrialProcess:
 
     # From ASKED to ALIVE
 
-    def _launch(self) -> None:
+    def _launch(self, waiting: WaitingChild | None = None) -> None:
         self._num_launches += 1
         environment, silence_s = dict(self.options.environment), self.options.limits.silence_s
         if silence_s is not None:
@@ -182,10 +219,16 @@ class TrialProcess:
             environment=environment,
             asked_at=time.monotonic(),
             function_size=len(self.options.function),
+            may_wait=self.options.may_wait,
         )
         self._asked_at = launch.asked_at
-        self._dialogue = Dialogue(self._selector, launch.encode() + self.options.function)
-        self._child = self._launcher.launch(self._dialogue.child_end, self.folder, self.options.environment)
+        self._connection = Connection(self._selector) if waiting is None else waiting.connection
+        self._dialogue = Dialogue(self._connection, launch.encode() + self.options.function)
+        if waiting is None:
+            self._child = self._launcher.launch(self._connection.child_end, self.folder, self.options.environment)
+        else:
+            self._child = waiting.child
+            self._child.pidfd = waiting.pidfd
 
     def _follow_launch(self, now: float) -> None:
         """Takes over what the launcher has learnt about the child."""
@@ -206,6 +249,12 @@ class TrialProcess:
         if self._num_launches >= MAX_LAUNCHES:
             self._child.error = f"the fork server died {MAX_LAUNCHES} times while it was starting this trial"
             return
+        self._dialogue.close()
+        self._launch()
+
+    def _replace(self) -> None:
+        """Asks for a child in place of one that had waited, and died before it could begin with this trial."""
+        self._is_successor, self._life = False, Life.ASKED
         self._dialogue.close()
         self._launch()
 
@@ -312,9 +361,23 @@ class TrialProcess:
                 files.write_result(self.folder, self.result)
             except OSError as error:
                 _log.warning("the result of trial %s could not be written: %s", self.spec.key, error)
-        self._dialogue.close()
-        self._child.abandoned = True
-        self._drop_pidfd()
+        if self._dialogue.is_waiting and self._dialogue.is_open:
+            self._hand_over(keep=self.result == written and not self.is_ending)
+        else:
+            self._dialogue.close()
+            self._child.abandoned = True
+            self._drop_pidfd()
+
+    def _hand_over(self, keep: bool) -> None:
+        """Lets go of a child that waits."""
+        pidfd, self._pidfd = self._pidfd, None
+        if pidfd is not None:
+            self._selector.unregister(pidfd)
+        waiting = WaitingChild(self._child, pidfd, self._connection)
+        if keep:
+            self.waiting = waiting
+        else:
+            waiting.dismiss()
 
     def _drop_pidfd(self) -> None:
         if self._pidfd is not None:

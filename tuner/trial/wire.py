@@ -10,13 +10,13 @@ from typing import Final
 
 from tuner.support import decoding
 from tuner.trial.foreign import parse_object
-from tuner.trial.messages import VERDICTS, Alive, Built, Log, Message, Refused, Report, Started, Verdict
+from tuner.trial.messages import VERDICTS, Alive, Built, Idle, Log, Message, Refused, Report, Started, Verdict
 
 MAX_LINE_BYTES: Final = 4_000_000
 """Of one message: far more than any configuration or set of metrics takes."""
 
 _KINDS: dict[str, Callable[..., Message]] = {
-    kind.__name__.lower(): kind for kind in (Started, Refused, Built, Report, Log, Alive)
+    kind.__name__.lower(): kind for kind in (Started, Refused, Idle, Built, Report, Log, Alive)
 }
 
 
@@ -31,6 +31,7 @@ class Launch:
         environment: The whole environment of the child.
         asked_at: `time.monotonic()` of the controller when it asked for the child.
         function_size: Bytes of a pickled function to call in place of the spec's entry, 0 for none.
+        may_wait: Whether the process may wait, behind a pause, for a trial that goes on.
     """
 
     folder: str
@@ -39,6 +40,7 @@ class Launch:
     environment: dict[str, str] = field(repr=False)
     asked_at: float
     function_size: int = 0
+    may_wait: bool = False
 
     def encode(self) -> bytes:
         """Returns the line, newline included."""

@@ -6,7 +6,6 @@ process.
 """
 
 import contextlib
-import faulthandler
 import importlib
 import importlib.util
 import math
@@ -28,8 +27,8 @@ from tuner.trial import folder as files
 from tuner.trial import orphans
 from tuner.trial.child_end import EXIT_FAILED
 from tuner.trial.context import ControllerConnection, TrialContext, current_trial, set_current_trial
-from tuner.trial.messages import Outcome, Refused, Started, TrialInterrupted, TrialResult, TrialSpec
-from tuner.trial.wire import Launch
+from tuner.trial.messages import Outcome, Started, TrialInterrupted, TrialResult, TrialSpec
+from tuner.trial.workplace import EXIT_REFUSED, Workplace, flush_output
 
 __all__ = [
     "EXIT_FAILED",
@@ -43,9 +42,6 @@ __all__ = [
 ]
 
 TrialEntry: TypeAlias = Callable[[TrialContext], object]
-
-EXIT_REFUSED = 75  # as EX_TEMPFAIL: another process has the folder
-LOCK_PATIENCE_S = 1.0
 
 _OUT_OF_MEMORY_NAMES = {"MemoryError", "OutOfMemoryError", "ResourceExhaustedError"}
 _OUT_OF_MEMORY_TEXTS = ("can't allocate memory", "RESOURCE_EXHAUSTED")
@@ -76,36 +72,33 @@ def _work(line: ControllerConnection, began: float) -> NoReturn:
     if received is None:
         os._exit(EXIT_FAILED)  # the controller has gone: there is nothing to do and nobody to tell
     launch, function = received
-    folder = Path(launch.folder)
-    _redirect(folder)
-    lock = files.acquire_lock(folder, LOCK_PATIENCE_S)
-    if lock is None:
-        line.send(Refused(f"another process runs this trial in {folder}"))
-        os._exit(EXIT_REFUSED)
-    _keep_to_this_process(lock, line)
-    files.claim(folder)
-    _enter(launch)
+    workplace = Workplace(line)
+    spec, folder = workplace.enter(launch)
     began = launch.asked_at if math.isnan(began) else began
-    spec = TrialSpec.from_json((folder / files.SPEC_FILE).read_text())
     _limit_threads(spec.threads)
-    context = TrialContext(spec, folder, line, began)
+
+    def next_trial(result: TrialResult) -> tuple[TrialSpec, Path, float]:
+        launch = workplace.wait(result)
+        spec, folder = workplace.enter(launch)
+        line.send(_started())
+        return spec, folder, launch.asked_at
+
+    context = TrialContext(spec, folder, line, began, next_trial if launch.may_wait else None)
     signal.signal(signal.SIGTERM, lambda *_: line.end("stopped by SIGTERM"))
-    line.send(Started(os.getpid(), os.uname().nodename))
-    result = run_entry(context, lambda: _resolve(spec, function), began)
-    _flush()
-    files.write_result(folder, result)
-    orphans.end_children()  # also those that have left the group
-    os.killpg(os.getpgrp(), signal.SIGKILL)  # takes along whatever the trial has started; the result is written
-    raise AssertionError("still alive after SIGKILL")
+    line.send(_started())
+    workplace.leave(run_entry(context, lambda: _resolve(spec, function)))
 
 
-def run_entry(context: TrialContext, find: Callable[[], TrialEntry], began: float) -> TrialResult:
+def _started() -> Started:
+    return Started(os.getpid(), os.uname().nodename)
+
+
+def run_entry(context: TrialContext, find: Callable[[], TrialEntry]) -> TrialResult:
     """Runs a trial's entry to whatever end it comes. A traceback goes whole to the output, and cut into the result.
 
     Args:
         context: The trial.
         find: Finds what to call; may import it.
-        began: `time.monotonic()` at the trial's start.
     """
     set_current_trial(context)
     deterministic = False
@@ -121,7 +114,9 @@ def run_entry(context: TrialContext, find: Callable[[], TrialEntry], began: floa
         trace = "" if isinstance(error, TrialInterrupted) else traceback_of(error)
         _append_to_output(context.folder, trace)
     context.close()
-    return TrialResult(outcome, reason, trace, time.monotonic() - began, deterministic, context.used, context.steps)
+    return TrialResult(
+        outcome, reason, trace, time.monotonic() - context.began, deterministic, context.used, context.steps
+    )
 
 
 def _classify(error: BaseException) -> tuple[Outcome, str]:
@@ -140,7 +135,7 @@ def _classify(error: BaseException) -> tuple[Outcome, str]:
 
 
 def _append_to_output(folder: Path, trace: str) -> None:
-    _flush()
+    flush_output()
     path = folder / files.OUTPUT_FILE
     with contextlib.suppress(OSError), open_to_append(path) as output:
         output.write(trace.encode(errors="backslashreplace"))  # if the disk is full, what follows reports that
@@ -167,36 +162,6 @@ def _ignore_interrupts() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _redirect(folder: Path) -> None:
-    """Points stdin to nothing, stdout and stderr to the end of output.log, for C code and child processes too."""
-    _flush()
-    null = os.open(os.devnull, os.O_RDONLY)
-    output = os.open(folder / files.OUTPUT_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
-    for source, targets in ((null, (0,)), (output, (1, 2))):
-        for target in targets:
-            os.dup2(source, target)
-        os.close(source)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
-    faulthandler.enable()  # a segmentation fault leaves a traceback in the output
-    faulthandler.register(signal.SIGUSR1)  # so does a hang: the controller sends this before it ends a silent trial
-
-
-def _keep_to_this_process(lock: int, line: ControllerConnection) -> None:
-    """Has processes that the trial forks close the lock and the line: neither may outlive the trial in them."""
-    os.register_at_fork(after_in_child=lambda: os.close(lock))
-    os.register_at_fork(after_in_child=line.detach)
-
-
-def _enter(launch: Launch) -> None:
-    """Takes over the controller's environment, module path and working directory."""
-    os.environ.clear()
-    os.environ.update(launch.environment)
-    sys.path[:] = launch.path
-    importlib.invalidate_caches()
-    os.chdir(launch.cwd)
-
-
 def _limit_threads(threads: int) -> None:
     """Holds libraries that are loaded already to the trial's threads; later ones read the environment.
 
@@ -209,9 +174,3 @@ def _limit_threads(threads: int) -> None:
         torch.set_num_threads(threads)
     if threads > 1 and importlib.util.find_spec("threadpoolctl") is not None:
         importlib.import_module("threadpoolctl").threadpool_limits(threads)  # the fork server loaded BLAS with one
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # a full disk, a stream that the entry has closed
-            stream.flush()

@@ -109,18 +109,17 @@ def test_rewards_are_counted_as_they_are_and_learned_from_by_their_sign():
 
 @pytest.mark.parametrize("vector", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_games_are_brought_back_in_their_second_life(vector):
-    sticky = {"repeat_action_probability": 0.25}
+    factory = game(training=(LifeLoss, SignOfReward), repeat_action_probability=0.25)
 
     def made():
         if vector:
-            return training_environments(game(**sticky), 2, seed=4)
-        factory = game(training=(LifeLoss, SignOfReward), **sticky)
+            return training_environments(factory, 2, seed=4)
         return VectorEnvironment([factory() for _ in range(2)], seed=4)
 
     envs, rng = made(), np.random.default_rng(1)
     lives = 0
     while lives < 4:
-        lives += int(envs.step(rng.integers(4, size=2))[3].sum()) if not vector else 1 / 10
+        lives += int(envs.step(rng.integers(4, size=2))[3].sum())
     state = envs.get_state()
     again = made()
     assert again.set_state(state)
@@ -153,11 +152,33 @@ def test_ale_presses_fire_for_those_who_do_nothing():
     assert True in ended
 
 
-def test_several_games_are_stepped_by_ale_where_nothing_is_for_training_only():
+def test_several_games_are_stepped_by_ale_unless_a_wrapper_is_for_single_ones():
     envs = training_environments(game("pong"), 2, seed=0)
     assert type(envs) is SeededVector
     assert type(envs.env) is AtariVector
-    assert isinstance(training_environments(game("pong", training=(SignOfReward,)), 2, seed=0), VectorEnvironment)
+    unknown = game("pong", training=(SignOfReward, gymnasium.Wrapper))
+    assert isinstance(training_environments(unknown, 2, seed=0), VectorEnvironment)
+
+
+@pytest.mark.parametrize(("name", "max_frames"), [("breakout", 108_000), ("ms_pacman", 1200)])
+def test_what_is_for_training_only_is_the_same_for_games_that_ale_steps_together(name: str, max_frames: int):
+    """A lost life ends what is learned; the sign of a reward is learned from, and the reward counted."""
+    settings = {"noop_max": 0, "fire_start": False, "max_frames": max_frames}  # which ALE would begin otherwise
+    factory = game(name, training=(LifeLoss, SignOfReward), **settings)
+    together = training_environments(factory, 2, seed=3)
+    assert isinstance(together, SeededVector)
+    alone = VectorEnvironment([factory() for _ in range(2)], seed=3)
+    rng, lost = np.random.default_rng(0), 0
+    for _ in range(400):
+        action = rng.integers(together.action_space.n, size=2)
+        steps = together.step(action), alone.step(action)
+        for one, other in zip(*steps, strict=True):
+            np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(together.counted, alone.counted)
+        np.testing.assert_array_equal(together.obs, alone.obs)
+        lost += int((steps[0][3] & ~steps[0][4]).sum())
+    assert lost >= 2
+    assert together.counted.dtype == np.float64
 
 
 def test_a_factory_of_ales_own_vector_is_used_with_its_number_of_games():

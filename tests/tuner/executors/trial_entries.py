@@ -1,6 +1,7 @@
 # ruff: noqa: T201 - what is printed goes to output.log
 """Entry functions of these tests' trials. Framework-free; imported in the child by the path that the specs name."""
 
+import contextlib
 import ctypes
 import json
 import multiprocessing
@@ -235,3 +236,21 @@ def show_gpu(context: TrialContext) -> None:
     variables = ("CUDA_VISIBLE_DEVICES", "TF_FORCE_GPU_ALLOW_GROWTH")
     note(context, pid=os.getpid(), gpu=[os.environ.get(name) for name in variables])
     context.report(1.0, 1.0)
+
+
+def go_on(context: TrialContext) -> None:
+    """Counts in memory, without a checkpoint: one report for each part, in whichever folder it is by then."""
+    for count in range(1, 4):
+        note(context, pid=os.getpid(), count=count, cwd=os.getcwd())
+        print(f"part {count}")
+        try:
+            context.report(count / 3, float(count))
+        except TrialInterrupted as pause:
+            if pause.wait is None:
+                raise
+            with contextlib.suppress(TrialInterrupted):  # which each call raises again
+                context.log(count, {"before": count})
+            pause.wait()
+            context.built({"number": context.spec.number})
+            context.report(count / 3, 0.0)  # known: it keeps its value
+        context.log(count, {"behind": count})

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from note_rl.training.checkpoint import read_checkpoint
-from tests.tuner.runs.reporters import CASES, Reporter, run_config
+from tests.tuner.runs.reporters import CASES, POOL, Reporter, run_config
+from tuner.features.population.initial_state import inherit
+from tuner.runs.checkpoints import about_best
 from tuner.runs.training import run_training
-from tuner.trial.folder import CHECKPOINT_FILE, INHERITED_FILE
+from tuner.trial.folder import BEST_FILE, CHECKPOINT_FILE, INHERITED_FILE
 from tuner.trial.messages import Outcome, TrialInterrupted
 
 PARAMETERS = "learner/agent/"
@@ -27,6 +29,28 @@ class PausingReporter(Reporter):
         super().report(step, value, seconds)
         if step == self.rung:
             raise TrialInterrupted(Outcome.PAUSED, "a rung")
+
+
+class HandedOver(Reporter):
+    """Pauses at rungs, and goes on from each in another folder, as the controller of a population has it."""
+
+    def __init__(self, folder: Path, rungs: tuple[float, ...]) -> None:
+        super().__init__()
+        self.folder, self.rungs, self.told = folder, rungs, list[float]()
+
+    def report(self, step: float, value: float, seconds: float | None = None) -> None:
+        super().report(step, value, seconds)
+        self.told.append(step)
+        if step in self.rungs and self.told.count(step) == 1:
+            raise TrialInterrupted(Outcome.PAUSED, "a rung", self.wait)
+
+    def wait(self) -> Path:
+        """Copies what a run hands over, and spoils what it must not touch any more."""
+        before, self.folder = self.folder, self.folder.with_name(f"{self.folder.name}+")
+        inherit(self.folder, before, is_copy=False)
+        for path in before.iterdir():
+            path.unlink()
+        return self.folder
 
 
 def paused(folder: Path, rung: float, agent: str = "dqn", backend: str = "torch", *further: str) -> PausingReporter:
@@ -61,6 +85,35 @@ def test_a_run_that_was_paused_at_a_rung_is_the_one_that_was_not(tmp_path: Path,
     ends = [arrays_of(tmp_path / name / CHECKPOINT_FILE) for name in ("paused", "straight")]
     assert ends[0].keys() == ends[1].keys()
     assert [name for name in ends[0] if not np.array_equal(ends[0][name], ends[1][name])] == []
+
+
+@pytest.mark.parametrize(
+    ("agent", "backend", "more"),
+    [
+        ("dqn", "torch", ()),
+        ("ppo", "torch", POOL),
+        ("dqn", "keras", ("training.jit_compile=auto",)),
+        pytest.param("ppo", "keras", (), marks=pytest.mark.slow),
+    ],
+)
+def test_a_run_that_goes_on_in_its_process_in_other_folders_is_the_one_that_was_not_paused(
+    tmp_path: Path, agent: str, backend: str, more: tuple[str, ...]
+) -> None:
+    config = run_config(*more, agent=agent, backend=backend)
+    (tmp_path / "straight").mkdir()
+    (tmp_path / "first").mkdir()
+    straight, reporter = Reporter(), HandedOver(tmp_path / "first", (1 / 3, 2 / 3))
+    run_training(config, tmp_path / "straight", straight)
+    outcome = run_training(config, tmp_path / "first", reporter)
+    assert outcome.folder == reporter.folder == tmp_path / "first++"
+    assert (reporter.reported, reporter.told) == (straight.reported, [1 / 3, 1 / 3, 2 / 3, 2 / 3, 1.0])
+    assert reporter.used == [straight.used[0]] * 3, "each part says what it uses"
+    ends = [arrays_of(folder / CHECKPOINT_FILE) for folder in (outcome.folder, tmp_path / "straight")]
+    assert ends[0].keys() == ends[1].keys()
+    assert [name for name in ends[0] if not np.array_equal(ends[0][name], ends[1][name])] == []
+    assert about_best(outcome.folder / BEST_FILE) == about_best(tmp_path / "straight" / BEST_FILE)
+    assert [point.mean_return for point in outcome.evaluations] == [value for _, value in straight.reported]
+    assert list((tmp_path / "first").iterdir()) == list((tmp_path / "first+").iterdir()) == []
 
 
 def test_a_rung_that_was_reported_is_reported_again_before_training_goes_on(tmp_path: Path) -> None:

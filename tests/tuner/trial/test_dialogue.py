@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tuner.trial.connection import Connection
 from tuner.trial.dialogue import Dialogue, Turn
 from tuner.trial.launch import Child
 from tuner.trial.messages import Alive, Limits, Message, Outcome, Refused, Report, Started, TrialSpec
@@ -19,8 +20,9 @@ class Talk:
 
     def __init__(self, selector: selectors.BaseSelector) -> None:
         self.selector = selector
-        self.dialogue = Dialogue(selector, b"launch\n")
-        self.child = self.dialogue.child_end
+        connection = Connection(selector)
+        self.dialogue = Dialogue(connection, b"launch\n")
+        self.child = connection.child_end
 
     def exchange(self, *messages: Message | bytes, now: float = 1.0) -> list[Message]:
         for message in messages:

@@ -45,8 +45,8 @@ class Seat:
     def __init__(self, settings: SeatSettings) -> None:
         self._settings = settings
         self._executor = LocalExecutor(
-            1, settings.preload, settings.isolation, settings.limits, settings.threads, gpus=None
-        )  # the GPUs that it sees are those that the cluster has given it
+            1, settings.preload, settings.isolation, settings.limits, settings.threads, gpus=None, keeps_paused=False
+        )  # the GPUs that it sees are those that the cluster has given it; a part of a run may come to another seat
         self._scratch, self._lock = own_folder(_SCRATCH_PREFIX)
         self._key = ""
         self._watch: FolderWatch | None = None

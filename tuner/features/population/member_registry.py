@@ -114,7 +114,9 @@ class PopulationRegistry(RunRegistry):
         node = self._node(run.number)
         if node.parent is not None:
             source = self._node(node.parent)
-            inherit(run.folder, self._folder_of(source), is_copy=source.member != node.member)
+            is_copy = source.member != node.member
+            inherit(run.folder, self._folder_of(source), is_copy=is_copy)
+            run.continues = "" if is_copy else f"{self.stage}/{source.number}"
             run.curve, run.times = dict(read_reports(run.folder)), read_times(run.folder)
 
     def tell(self, run: Run, ending: RunEnd) -> RunRecord:
