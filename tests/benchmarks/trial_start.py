@@ -5,10 +5,12 @@ Run it as `python tests/benchmarks/trial_start.py [torch|keras ...]`. It prints 
 one after the other, with a fork server that is warm (how long it took to become so is printed apart):
 
 * entry called: an entry function that does nothing;
-* objects built: the built-in training, up to the point where agent, environment and optimizer exist.
+* objects built: the built-in training, up to the point where agent, environment and optimizer exist;
+* beyond steps: processor time of a whole trial that does not depend on its length, with compiled code that is on the
+  disk: twice that of a run of 3,000 steps, less that of one of 6,000 steps, medians of five. It is what a further
+  environment, or a copy in a population, costs beside its training.
 """
 
-import importlib.util
 import statistics
 import sys
 import tempfile
@@ -22,6 +24,8 @@ from tuner.executors.preload import Backend
 from tuner.trial import JsonDict, TrialContext, TrialResult, TrialSpec
 
 NUM_TRIALS = 20
+CASES = (("dqn", "cartpole"), ("ppo", "cartpole"), ("sac", "pendulum"))
+STEPS, NUM_WHOLE = 3000, 5
 BACKENDS: tuple[Backend, ...] = ("torch", "keras")
 
 
@@ -60,14 +64,42 @@ def print_times(what: str, executor: LocalExecutor, folder: Path, config: JsonDi
     print(f"  {what:15s} {statistics.median(times):6.3f} s median, {max(times):6.3f} s worst of {len(times)}")
 
 
-def compose(backend: Backend) -> JsonDict | None:
-    """Return the default config of a training run with a backend; None if that part of the platform is not there."""
-    if importlib.util.find_spec("tuner.runs.training") is None:
-        return None
+def print_fixed(executor: LocalExecutor, folder: Path, backend: Backend) -> None:
+    """Measure and print what whole runs cost beside their steps, a line for each agent."""
+    shorter = ("evaluation.num_points=1", "evaluation.num_episodes=1", "checkpoint=small")
+    for agent, env in CASES:
+        times: dict[int, list[float]] = {STEPS: [], 2 * STEPS: []}
+        for _ in range(1 + NUM_WHOLE):  # the first one may compile
+            for steps, measured in times.items():
+                words = (f"agent={agent}", f"env={env}", f"training.total_steps={steps}", *shorter)
+                measured.append(processor_time(executor, folder, compose(backend, *words)))
+        short, long = (statistics.median(measured[1:]) for measured in times.values())
+        print(f"  beyond steps    {2 * short - long:6.2f} CPU s of {short:.2f} s, {agent} {env}", flush=True)
+
+
+def processor_time(executor: LocalExecutor, folder: Path, config: JsonDict) -> float:
+    """Of one trial, run to its end: what the server that has forked it has waited for since."""
+    import psutil
+
+    def waited_for() -> float:
+        times = psutil.Process(executor.server_pid).cpu_times()
+        return float(times.children_user + times.children_system)
+
+    before, number = waited_for(), sum(1 for _ in folder.iterdir())
+    executor.start(TrialSpec("benchmark", "start", number, seed=number, config=config), folder / str(number))
+    while executor.free_slots < executor.parallel:
+        for event in executor.wait():
+            if isinstance(event, TrialReported):
+                executor.answer(event.key, "continue")
+    return waited_for() - before
+
+
+def compose(backend: Backend, *words: str) -> JsonDict:
+    """The default config of a training run with a backend, with these changes."""
     from tuner.commands.preflight import preflight
     from tuner.config.composition import to_json
 
-    return to_json(preflight("train", [f"backend={backend}"]))
+    return to_json(preflight("train", [f"backend={backend}", *words]))
 
 
 def measure(backend: Backend) -> None:
@@ -80,11 +112,8 @@ def measure(backend: Backend) -> None:
         time_trial(executor, folder, {}, pickled)
         print(f"{backend}: fork server warm after {time.monotonic() - began:.1f} s")
         print_times("entry called", executor, folder, {}, pickled)
-        config = compose(backend)
-        if config is None:
-            print("  objects built   not measured: tuner.runs.training is not there yet")
-        else:
-            print_times("objects built", executor, folder, config)
+        print_times("objects built", executor, folder, compose(backend))
+        print_fixed(executor, folder, backend)
 
 
 def main() -> None:

@@ -1,11 +1,38 @@
 """Refusals of settings that contradict a search over several budgets."""
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 from tuner.checking.features import InChecking
 from tuner.checking.section_types import StudyConfig
 from tuner.errors import UserError
 from tuner.results.metric import TARGETS
+
+
+def _several(overrides: Sequence[str]) -> list[str]:
+    """Refuses one budget where several are listed, and times."""
+    for word in overrides:
+        key, _, value = word.partition("=")
+        if key != "study.budgets":
+            continue
+        if re.search(_TIME, value):
+            raise UserError(
+                f"{word}: budgets are numbers of environment steps, such as [10k,30k,100k]. In a time, a faster "
+                "machine takes more steps, so the same budget would be another one there; tuner tune ... plan=true "
+                "says how many steps a second this one takes"
+            )
+        if re.fullmatch(_ONE, value):
+            steps = value.strip("[]'\" ")
+            raise UserError(
+                f"{word} is one budget, and study.budgets compares several: type study.budgets=[{steps},...] with more "
+                f"of them, such as [10k,30k,100k], or training.total_steps={steps} for one"
+            )
+    return list(overrides)
+
+
+_TIME: Final = r"\d\s*(s|sec|m|min|h|hours?)\b(?<!\dm)"
+_ONE: Final = r"\[?['\" ]*\d[\d._]*(e\d+)?[kKmM]?['\" ]*\]?"
 
 
 def _typed(settings: StudyConfig, overrides: Sequence[str]) -> None:
@@ -30,4 +57,4 @@ def _typed(settings: StudyConfig, overrides: Sequence[str]) -> None:
         raise UserError("study.as_begun=true is for one study, and study.budgets makes several: leave it out")
 
 
-PART = InChecking(typed=_typed)
+PART = InChecking(meant=_several, typed=_typed)

@@ -1,6 +1,9 @@
 """`tuner bench`: runs that have ended are not repeated, and what cannot be compared is refused."""
 
 import json
+import subprocess
+import sys
+import time
 
 from tests.tuner.command_line import SMALL, CommandLine
 
@@ -23,6 +26,25 @@ def test_goes_on_where_it_was_ended(tuner: CommandLine) -> None:
     assert "acrobot</strong>: 0 is -500, 1 is -75 (reference of its file)" in page
     other = tuner("bench", *AGENTS, "agent.gamma=0.5")
     assert (other.status, "agent.gamma was 0.99 and is 0.5" in other.errors) == (2, True), other
+
+
+def test_what_is_killed_goes_on_and_comes_to_the_same(tuner: CommandLine) -> None:
+    words = ("bench", "agent=[dqn,ppo]", "env=cartpole", "seeds=2", "executor=inline", *SMALL)
+    assert tuner(*words, "hydra.run.dir=alone").status == 0
+    path = tuner.folder / "killed" / "bench.jsonl"
+    command = [sys.executable, "-m", "tuner", *words, "hydra.run.dir=killed"]
+    with subprocess.Popen(command, cwd=tuner.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while not (path.exists() and path.read_bytes().count(b"\n")):
+            assert process.poll() is None, "it ended before it could be killed"
+            time.sleep(0.01)
+        process.kill()
+    kept = path.read_bytes()
+    assert 1 <= kept.count(b"\n") < 4
+    again = tuner(*words, "hydra.run.dir=killed")
+    assert again.status == 0, again
+    assert path.read_bytes().startswith(kept[: kept.rindex(b"\n") + 1])
+    ends = [(tuner.folder / folder / "bench.jsonl").read_text().splitlines() for folder in ("killed", "alone")]
+    assert [json.loads(line) for line in ends[0]] == [json.loads(line) for line in ends[1]]
 
 
 def test_compares_two_settings_on_the_scale_of_their_environment(tuner: CommandLine) -> None:

@@ -26,6 +26,14 @@ def test_values_are_those_of_rliable() -> None:
     assert shares == pytest.approx([0.9333333333333333, 0.8666666666666667, 1 / 3, 0.13333333333333333], abs=1e-9)
 
 
+def test_values_of_the_scores_that_rliable_itself_is_tested_with() -> None:
+    """Four and three runs of two tasks; the expected values follow by hand, too."""
+    one, other = np.array([[1, 2], [2, 2], [1, 1], [2, 1]]), np.array([[1, 1], [2, 2], [3, 3]])
+    assert (float(pooled_iqm(one)), float(pooled_iqm(other))) == (1.5, 2.0)
+    assert improvement(one, other) == pytest.approx(1 / 3, abs=1e-9)
+    assert improvement(other, one) == pytest.approx(2 / 3, abs=1e-9)
+
+
 def test_intervals_are_wider_than_those_of_rliable_by_what_few_runs_ask_for() -> None:
     plain = {"x": (0.5111, 0.7222), "y": (0.0333, 0.6111), "x > y": (0.5067, 0.8867)}
     found = {"x": pooled_interval(X), "y": pooled_interval(Y), "x > y": improvement_interval(X, Y)}

@@ -175,7 +175,14 @@ def test_time_is_shared_out(tuner: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("study.budgets=[10k]",), "study.budgets=['10k'] is not possible: it must be a list of 2 or more numbers"),
+        (("study.budgets=[10k]",), "type study.budgets=[10k,...] with more of them, such as [10k,30k,100k], or "),
+        (("study.budgets=10k",), "study.budgets=10k is one budget, and study.budgets compares several: type study.bud"),
+        (
+            ("study.budgets=[5min,10min]",),
+            "budgets are numbers of environment steps, such as [10k,30k,100k]. In a time",
+        ),
+        (("study.budgets=[2h]",), "budgets are numbers of environment steps"),
+        (("study.budgets=10000",), "or training.total_steps=10000 for one"),
         (("study.budgets=[1k,2k]", "training.total_steps=5"), "training.total_steps=5 is one budget"),
         (("study.budgets=[1k,2k]", "study.metric=[mixed,seconds]"), "study.metric lists more"),
         (("study.budgets=[1k,2k]", "study.metric=steps_to_475"), "steps_to_475 goes by the length of the budget"),
