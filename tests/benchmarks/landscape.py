@@ -42,6 +42,10 @@ PAIRS: dict[str, tuple[str, ...]] = {
     "dqn-acrobot": ("agent=dqn", "env=acrobot", "training.total_steps=30000"),
     "ppo-acrobot": ("agent=ppo", "env=acrobot", "training.total_steps=30000"),
     "dqn-mountaincar": ("agent=dqn", "env=mountaincar", "training.total_steps=60000"),
+    "ppo_continuous-pendulum": (
+        *("agent=ppo_continuous", "env=pendulum", "training.total_steps=50000"),
+        "+space.env.num_envs={low: 1, high: 16, transform: power_of_two}",
+    ),
 }
 """By name, the overrides behind `tuner tune`; the rest is as `study=quick` has it."""
 
