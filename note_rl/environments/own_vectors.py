@@ -19,6 +19,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from gymnasium.envs.registration import load_env_creator
 from gymnasium.utils.seeding import np_random
 
 from note_rl.environments.base import AnyVectorEnv, Environments
@@ -80,17 +81,25 @@ def own_vector(factory: EnvFactory, num_envs: int, seed: int) -> Environments | 
     limit = factory.max_episode_steps or spec.max_episode_steps
     if limit is not None and limit < 1:  # for single environments it means that there is none
         return None
+    if changes and not _tells_lost_lives(spec.vector_entry_point):
+        return None
     try:
         vector = _make(factory, spec, num_envs, limit)
-        if changes and not getattr(type(vector), "tells_lost_lives", False):
-            vector.close()
-            return None
         if takes_seeds(vector) and not getattr(type(vector), "own_episodes", False):
             return _if_equal_and_faster(vector, factory, limit, seed)
         return _if_alike(vector, factory, seed, changes)
     except (ImportError, AttributeError, TypeError, ValueError, gymnasium.error.Error) as error:
         say_once(_log, f"{factory.id}: its vector implementation is not used, as it cannot be made: {error}")
         return None
+
+
+def _tells_lost_lives(entry_point: Any) -> bool:
+    """Whether a vector environment says in its info what changes for training only ask for; it is not made."""
+    try:
+        made_by = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+    except (ImportError, AttributeError):
+        return False
+    return bool(getattr(made_by, "tells_lost_lives", False))
 
 
 def _make(factory: EnvFactory, spec: Any, num_envs: int, limit: int | None) -> AnyVectorEnv:

@@ -8,6 +8,7 @@ A wrapper with a function `of_vector` does the same to the steps of environments
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -31,8 +32,14 @@ def is_over(terminated: bool, truncated: bool, info: Mapping[str, Any]) -> bool:
 
 def vector_changes(wrappers: Sequence[Callable[[Env], Env]]) -> list[VectorChange] | None:
     """What wrappers for training do to environments that are stepped together; None: one of them does not say."""
-    changes = [getattr(getattr(one, "func", one), "of_vector", None) for one in wrappers]
+    changes = [_vector_change(one) for one in wrappers]
     return None if None in changes else [change for change in changes if change is not None]
+
+
+def _vector_change(wrapper: Callable[[Env], Env]) -> VectorChange | None:
+    """That of the very class: one that is derived from it, or given arguments, may do something else."""
+    kind: Any = wrapper.func if isinstance(wrapper, partial) and not (wrapper.args or wrapper.keywords) else wrapper
+    return kind.of_vector if "of_vector" in getattr(kind, "__dict__", {}) else None
 
 
 class RewardAsItIs(gymnasium.Wrapper[Any, Any, Any, Any]):

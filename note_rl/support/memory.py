@@ -3,6 +3,8 @@
 import math
 import os
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -64,16 +66,52 @@ def _allowed_processes() -> float:
 
 
 def free_memory() -> float:
-    """Bytes that this process may still take: of the machine, or of the control group that it is in.
+    """Bytes that this process may still take: of the machine, or of a control group that it is in.
 
     Where the system does not say what is free, half of what there is; where not even that, no end of it.
     """
+    return min([_free_of_machine(), *map(_free_of_group, _control_groups())])
+
+
+@dataclass(frozen=True)
+class _ControlGroup:
+    """Names of the files with its limit, what is taken, and the cached files in that, which are given up for others."""
+
+    folder: Path
+    most: str
+    taken: str
+    cached: str
+
+
+def _control_groups() -> Iterator[_ControlGroup]:
+    """Those that this process is in, of both versions, up to the root."""
     try:
-        most, taken = (_number(Path("/sys/fs/cgroup") / name) for name in ("memory.max", "memory.current"))
-        allowed = most - taken
-    except (OSError, ValueError):  # another system, or no limit: "max"
-        allowed = math.inf
-    return min(allowed, _free_of_machine())
+        lines = _OWN_GROUPS.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):  # another system
+        lines = []
+    for number, kinds, place in (line.split(":", 2) for line in ["0::/", *lines] if line.count(":") >= 2):
+        names, root = _GROUP_FILES[number == "0"]
+        if number == "0" or "memory" in kinds.split(","):
+            inner = Path(place.lstrip("/"))
+            yield from (_ControlGroup(root / part, *names) for part in (inner, *inner.parents))
+
+
+def _free_of_group(group: _ControlGroup) -> float:
+    try:
+        most, taken = (_number(group.folder / name) for name in (group.most, group.taken))
+        fields = (group.folder / "memory.stat").read_text(encoding="ascii").split()
+    except (OSError, ValueError):  # no such group, or no limit: "max"
+        return math.inf
+    cached = float(fields[fields.index(group.cached) + 1]) if group.cached in fields else 0.0
+    return most - taken + cached
+
+
+_OWN_GROUPS: Final = Path("/proc/self/cgroup")
+_GROUP_FILES: Final = {
+    True: (("memory.max", "memory.current", "inactive_file"), Path("/sys/fs/cgroup")),
+    False: (("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"), Path("/sys/fs/cgroup/memory")),
+}
+"""Of version 2, and of version 1."""
 
 
 def _free_of_machine() -> float:

@@ -99,6 +99,10 @@ class Trainable(Declared, Persistent):
         clock, plateau = self._trainer.clock, self._trainer.state.plateau
         plateau.note_evaluation(float(mean_return), clock.num_env_steps if at is None else at, clock)
 
+    def note_waiting(self, seconds: float) -> None:
+        """Tells that a callback has waited for so long, which is no training: `time` is without it."""
+        self._history.seconds -= seconds
+
     def _train(
         self, optimizer: Any, budget: Budget, arguments: dict[str, Any], callbacks: Sequence[Any] = ()
     ) -> TrainResult:

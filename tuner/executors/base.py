@@ -73,7 +73,7 @@ class TrialProgress(Alive, _OfTrial):
 
 @dataclass(frozen=True)
 class TrialEnded(_OfTrial):
-    """The trial has ended, and no process of it is left. Its slot is free."""
+    """The trial has ended, and no process works for it. Its slot is free."""
 
     result: TrialResult
 

@@ -54,7 +54,7 @@ class LocalExecutor(ClosedAtExit):
         gpus: The GPUs dealt out: each trial sees those that the fewest others have.
         gpus_per_trial: Number of them, for trials with a strategy.
         keeps_paused: Whether the process of a paused trial waits for the one that goes on from it, as long as there is
-            memory. Not with GPUs: it would keep what it has of theirs.
+            memory. Not with GPUs: it would keep what it has of theirs; nor with fresh interpreters.
 
     Raises:
         UserError: The backend is not installed, there is no such GPU, or a value is out of range.
@@ -71,7 +71,7 @@ class LocalExecutor(ClosedAtExit):
         gpus_per_trial: int = 1,
         keeps_paused: bool = True,
     ) -> None:
-        self.check(parallel, backend, isolation, limits, threads, gpus, gpus_per_trial)
+        self.check(parallel, backend, isolation, limits, threads, gpus, gpus_per_trial, keeps_paused)
         self.parallel = parallel
         self.limits = limits or Limits()
         self._threads = threads
@@ -79,9 +79,10 @@ class LocalExecutor(ClosedAtExit):
         self._gpus_per_trial = gpus_per_trial
         preload = backend if isinstance(backend, Preload) else Preload(backend)
         self._variables = preload.variables
-        self._keeps_paused = keeps_paused and not self._gpus
+        sees_gpus = bool(choose_gpus("auto") if self._gpus is None else self._gpus)
+        self._keeps_paused = keeps_paused and not sees_gpus and isolation == "forkserver"
         self._trials: dict[str, TrialProcess] = {}
-        self._waiting = WaitingChildren()
+        self._waiting = WaitingChildren(parallel)
         self._events: deque[Event] = deque()
         self._leftovers = Leftovers()
         self._memory_checked_at = 0.0
@@ -106,6 +107,7 @@ class LocalExecutor(ClosedAtExit):
         threads: int | None = None,
         gpus: GpuChoice = "auto",
         gpus_per_trial: int = 1,
+        keeps_paused: bool = True,
     ) -> None:
         """Refuses what the constructor refuses, and starts nothing.
 
@@ -156,8 +158,14 @@ class LocalExecutor(ClosedAtExit):
         environment = self._environment(spec.threads) | gpu
         pickled = function if isinstance(function, bytes) else pickle_function(function)
         may_wait = self._keeps_paused and not pickled
-        options = ChildOptions(environment, self.limits, pickled, may_wait, self._waiting.take(spec))
-        self._trials[spec.key] = TrialProcess(spec, folder, self._launcher, self._selector, options)
+        waiting = self._waiting.take(spec)
+        options = ChildOptions(environment, self.limits, pickled, may_wait, waiting)
+        try:
+            self._trials[spec.key] = TrialProcess(spec, folder, self._launcher, self._selector, options)
+        except BaseException:
+            if waiting is not None:
+                waiting.dismiss()
+            raise
 
     def wait(self, timeout_s: float | None = None) -> list[Event]:
         """Returns what has happened, waiting for it up to `timeout_s` seconds; see `Executor.wait`."""
@@ -227,8 +235,10 @@ class LocalExecutor(ClosedAtExit):
             if trial.result is not None:
                 del self._trials[key]
                 if trial.waiting is not None:
-                    self._waiting.add(trial.spec, trial.began_at, trial.waiting, self.parallel)
-                elif trial.leaves_orphans:
+                    self._waiting.add(trial.spec, trial.began_at, trial.waiting)
+                elif trial.result.outcome.effects.retried:
+                    self._waiting.close()  # it may have died for lack of memory
+                if trial.leaves_orphans and trial.waiting is None:
                     orphans.end_marked(self._session, self._at_work())
                 self._events.append(TrialEnded(key, trial.result))
 

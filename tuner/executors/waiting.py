@@ -18,9 +18,17 @@ class _Paused:
 
 
 class WaitingChildren:
-    """Children by the key of the trial that they have paused."""
+    """Children by the key of the trial that they have paused.
 
-    def __init__(self) -> None:
+    They wait only as long as those that run have room beside them: as much for each as the largest has taken so far.
+
+    Args:
+        parallel: Number of trials at a time.
+    """
+
+    def __init__(self, parallel: int) -> None:
+        self._parallel = parallel
+        self._largest = 0.0
         self._paused: dict[str, _Paused] = {}
 
     @property
@@ -28,20 +36,18 @@ class WaitingChildren:
         """Numbers of their processes."""
         return [pid for paused in self._paused.values() if (pid := paused.waiting.child.pid) is not None]
 
-    def add(self, spec: TrialSpec, began_at: float, waiting: WaitingChild, parallel: int) -> None:
-        """Keeps a child, if as many others of its size as run at a time have room beside it.
+    def add(self, spec: TrialSpec, began_at: float, waiting: WaitingChild) -> None:
+        """Keeps a child.
 
         Args:
             spec: The trial that it has paused.
             began_at: `time.monotonic()` at the trial's beginning.
             waiting: The child.
-            parallel: Number of trials at a time.
         """
+        self._paused[spec.key] = _Paused(spec, began_at, time.monotonic(), waiting)
         pid = waiting.child.pid
-        if pid is None or free_memory() < parallel * 1e6 * system.memory_of_groups([pid])[pid]:
-            waiting.dismiss()
-        else:
-            self._paused[spec.key] = _Paused(spec, began_at, time.monotonic(), waiting)
+        self._largest = max(self._largest, 0.0 if pid is None else 1e6 * system.memory_of_groups([pid])[pid])
+        self._make_room()
 
     def take(self, spec: TrialSpec) -> WaitingChild | None:
         """The child that can go on with a trial: it has paused the trial that this one continues, with equal settings.
@@ -54,6 +60,7 @@ class WaitingChildren:
             is_passed_over = found is not None and other.paused_at < found.began_at
             if is_passed_over or (other.spec.study, other.spec.stage) != (spec.study, spec.stage):
                 self._paused.pop(key).waiting.dismiss()
+        self._make_room()
         if found is None:
             return None
         same = replace(found.spec, number=spec.number, continues=spec.continues) == spec
@@ -65,4 +72,11 @@ class WaitingChildren:
     def close(self) -> None:
         """Dismisses all."""
         while self._paused:
-            self._paused.popitem()[1].waiting.dismiss()
+            self._dismiss_oldest()
+
+    def _make_room(self) -> None:
+        while self._paused and free_memory() < self._parallel * self._largest:
+            self._dismiss_oldest()
+
+    def _dismiss_oldest(self) -> None:
+        self._paused.pop(next(iter(self._paused))).waiting.dismiss()

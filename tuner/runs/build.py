@@ -104,6 +104,9 @@ class TrainableAgent(Protocol):
     def note_evaluation(self, mean_return: float, at: int | None = None) -> None:
         """See `note_rl.RL.note_evaluation`."""
 
+    def note_waiting(self, seconds: float) -> None:
+        """See `note_rl.RL.note_waiting`."""
+
 
 @dataclass(frozen=True)
 class BuiltRun:

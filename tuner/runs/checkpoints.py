@@ -79,6 +79,7 @@ class Checkpoint:
         """Goes on in another folder, which has a copy of what was written last."""
         self._path = folder / self._path.name
         self.clock.move(self._path.with_name(CLOCK_FILE))
+        self._keep_older()
 
     def restore(self) -> bool:
         """Takes over what an earlier attempt left, else what the run inherits; whether there was anything."""

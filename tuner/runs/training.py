@@ -330,20 +330,27 @@ class EvaluationGrid(Callback):
             self._run.agent.note_evaluation(known[fractions[-1]], self._planned(fractions[-1]))
         self._places.note(map(self._planned, fractions), num_env_steps)
         is_saved = False
-        for fraction in fractions:
+        for done, fraction in enumerate(fractions, start=1):
+            is_saved = False
             try:
                 self._reporter.report(fraction, known[fraction], self._checkpoint.clock.seconds)
             except TrialInterrupted as pause:
                 self._write_metrics(num_env_steps, metrics)
-                if pause.wait is None or not self._training:
+                if pause.wait is None or not self._may_go_on:
                     raise
                 self._go_on(pause.wait, fraction)
+                self._places.note(map(self._planned, fractions[done:]), num_env_steps)
                 is_saved = True
         self._write_metrics(num_env_steps, metrics)
         if self._training and self.target_reached:
             self._run.agent.stop_training = True
         if not is_saved:
             self._checkpoint.write()
+
+    @property
+    def _may_go_on(self) -> bool:
+        """Whether a run that goes on in this process is the one that it would be from its checkpoint."""
+        return self._training and self._run.config.checkpoint.save_replay
 
     def _write_metrics(self, num_env_steps: int, metrics: dict[str, float]) -> None:
         """Those of an evaluation, once: its first report may end the run, and it is not made again."""
@@ -360,7 +367,9 @@ class EvaluationGrid(Callback):
         it uses, and tells its last evaluation again.
         """
         self._checkpoint.write()
+        began = time.perf_counter()
         folder = wait()
+        self._run.agent.note_waiting(time.perf_counter() - began)
         self._checkpoint.move(folder)
         self._best.move(folder / BEST_FILE)
         self._places = EvaluationPlaces(folder)

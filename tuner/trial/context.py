@@ -11,6 +11,7 @@ from typing import NoReturn, TypeAlias
 
 from tuner.support.text_files import open_to_append
 from tuner.trial import folder as files
+from tuner.trial import system
 from tuner.trial.messages import (
     Alive,
     Built,
@@ -141,7 +142,8 @@ class TrialContext:
         folder: Its folder.
         line: To the controller.
         began: `time.monotonic()` at its start.
-        next_trial: What this process may do behind a pause.
+        next_trial: What this process may do behind a pause, if it has no children: what these print goes to the folder
+            of the trial that has started them.
     """
 
     def __init__(
@@ -213,7 +215,7 @@ class TrialContext:
         if verdict == "prune" and not self.remark:  # a run that has ended is not ended early
             self._interrupt(Outcome.PRUNED, f"pruned at step {step:g} with {self._recorded[step]:g}")
         if verdict == "pause":
-            wait = None if self._next_trial is None else self._wait
+            wait = None if self._next_trial is None or system.has_children() else self._wait
             self._interrupt(Outcome.PAUSED, f"paused at step {step:g} with {self._recorded[step]:g}", wait)
         if verdict == "stop":
             self._interrupt(Outcome.STOPPED, self._line.stop_reason)

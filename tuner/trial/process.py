@@ -198,17 +198,23 @@ class TrialProcess:
             self._end(Outcome.CRASHED, f"it sent something unreadable: {self._dialogue.complaint}", Step.KILL)
         if is_over and self._is_successor and self._dialogue.pid is None and not self.is_ending:
             self._replace()
-        elif is_over or self._dialogue.is_waiting:
+        elif is_over or self._may_rest():
             self._finish(now)
         else:
+            if self._dialogue.is_waiting:
+                self._dialogue.close()  # so it ends
             self._check_times(now)
             self._escalate(now)
         return messages
 
+    def _may_rest(self) -> bool:
+        """Whether the child waits, and may: the fork server lives, which sees to its end, and it is not to be ended."""
+        return self._dialogue.is_waiting and not self.is_ending and not self.leaves_orphans
+
     # From ASKED to ALIVE
 
     def _launch(self, waiting: WaitingChild | None = None) -> None:
-        self._num_launches += 1
+        self._num_launches += waiting is None
         environment, silence_s = dict(self.options.environment), self.options.limits.silence_s
         if silence_s is not None:
             environment[SILENCE_VARIABLE] = f"{silence_s:g}"
@@ -361,23 +367,15 @@ class TrialProcess:
                 files.write_result(self.folder, self.result)
             except OSError as error:
                 _log.warning("the result of trial %s could not be written: %s", self.spec.key, error)
-        if self._dialogue.is_waiting and self._dialogue.is_open:
-            self._hand_over(keep=self.result == written and not self.is_ending)
+        if self._may_rest() and self._dialogue.is_open:
+            pidfd, self._pidfd = self._pidfd, None
+            if pidfd is not None:
+                self._selector.unregister(pidfd)
+            self.waiting = WaitingChild(self._child, pidfd, self._connection)
         else:
             self._dialogue.close()
             self._child.abandoned = True
             self._drop_pidfd()
-
-    def _hand_over(self, keep: bool) -> None:
-        """Lets go of a child that waits."""
-        pidfd, self._pidfd = self._pidfd, None
-        if pidfd is not None:
-            self._selector.unregister(pidfd)
-        waiting = WaitingChild(self._child, pidfd, self._connection)
-        if keep:
-            self.waiting = waiting
-        else:
-            waiting.dismiss()
 
     def _drop_pidfd(self) -> None:
         if self._pidfd is not None:

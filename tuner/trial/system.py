@@ -40,6 +40,11 @@ def parents() -> dict[int, int]:
     return found
 
 
+def has_children() -> bool:
+    """Whether this process has started another one that was not waited for yet."""
+    return os.getpid() in parents().values()
+
+
 def variable_of(pid: int, name: str) -> str | None:
     """Returns an environment variable that a process, or the one it was forked from, was started with.
 

@@ -28,7 +28,7 @@ from tuner.trial import orphans
 from tuner.trial.child_end import EXIT_FAILED
 from tuner.trial.context import ControllerConnection, TrialContext, current_trial, set_current_trial
 from tuner.trial.messages import Outcome, Started, TrialInterrupted, TrialResult, TrialSpec
-from tuner.trial.workplace import EXIT_REFUSED, Workplace, flush_output
+from tuner.trial.workplace import EXIT_REFUSED, Workplace, end_process, flush_output
 
 __all__ = [
     "EXIT_FAILED",
@@ -79,7 +79,11 @@ def _work(line: ControllerConnection, began: float) -> NoReturn:
 
     def next_trial(result: TrialResult) -> tuple[TrialSpec, Path, float]:
         launch = workplace.wait(result)
-        spec, folder = workplace.enter(launch)
+        try:
+            spec, folder = workplace.enter(launch)
+        except BaseException:  # noqa: BLE001 - a failure of the worker, as in main(): the trial has not begun
+            traceback.print_exc()
+            end_process(EXIT_FAILED)
         line.send(_started())
         return spec, folder, launch.asked_at
 

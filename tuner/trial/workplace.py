@@ -6,6 +6,7 @@ import importlib
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -30,12 +31,14 @@ class Workplace:
         self._line = line
         self._lock: int | None = None
         self._folder = Path()
+        self._entered: Launch | None = None
         os.register_at_fork(after_in_child=self._forsake)
 
     def enter(self, launch: Launch) -> tuple[TrialSpec, Path]:
         """Takes the folder, and over it the controller's environment, module path and working directory.
 
-        Where another process works in the folder, this one says so and ends.
+        Of a second folder, only what differs from those of the first: objects live on that were made with what the
+        trial has set. Where another process works in the folder, this one says so and ends.
         """
         self._folder = Path(launch.folder)
         _redirect(self._folder)
@@ -44,11 +47,17 @@ class Workplace:
             self._line.send(Refused(f"another process runs this trial in {self._folder}"))
             os._exit(EXIT_REFUSED)
         files.claim(self._folder)
-        os.environ.clear()
-        os.environ.update(launch.environment)
-        sys.path[:] = launch.path
-        importlib.invalidate_caches()
-        os.chdir(launch.cwd)
+        before, self._entered = self._entered, launch
+        if before is None:
+            os.environ.clear()
+            os.environ.update(launch.environment)
+        else:
+            _follow(before.environment, launch.environment)
+        if before is None or before.path != launch.path:
+            sys.path[:] = launch.path
+            importlib.invalidate_caches()
+        if before is None or before.cwd != launch.cwd:
+            os.chdir(launch.cwd)
         return TrialSpec.from_json((self._folder / files.SPEC_FILE).read_text()), self._folder
 
     def wait(self, result: TrialResult) -> Launch:
@@ -88,11 +97,24 @@ def flush_output() -> None:
             stream.flush()
 
 
-def end_process() -> NoReturn:
-    """Ends this process with all that it has started: those of its group, and those that have left it."""
+def end_process(status: int | None = None) -> NoReturn:
+    """Ends this process with all that it has started: those of its group, and those that have left it.
+
+    Args:
+        status: The exit code, if anybody is to see one.
+    """
     orphans.end_children()
+    if status is not None:
+        os._exit(status)
     os.killpg(os.getpgrp(), signal.SIGKILL)
     raise AssertionError("still alive after SIGKILL")
+
+
+def _follow(before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Changes the environment variables of this process as those of its controller have changed."""
+    for name in before.keys() - now.keys():
+        os.environ.pop(name, None)
+    os.environ.update({name: value for name, value in now.items() if before.get(name) != value})
 
 
 def _redirect(folder: Path) -> None:

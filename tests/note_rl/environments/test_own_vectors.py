@@ -10,6 +10,7 @@ from gymnasium import spaces
 from note_rl.environments import EnvFactory, VectorEnvironment, training_environments
 from note_rl.environments.gymnasium_vector import ForeignVector, foreign_environments
 from note_rl.environments.own_vectors import SeededCartPole, own_vector
+from note_rl.environments.training_only import SignOfReward
 from tests.note_rl.environments.vectors import Numbered, collected, same
 from tests.note_rl.small_environments import Counting
 
@@ -76,6 +77,15 @@ def registered(monkeypatch):
 
     yield register
     gymnasium.registry.pop("Count-v0", None)
+
+
+def test_one_that_does_not_tell_of_lost_lives_is_not_even_made_for_what_is_for_training_only(registered):
+    def never(num_envs):
+        raise AssertionError("it was made")
+
+    registered(never)
+    factory = EnvFactory("Count-v0", training_wrappers=[SignOfReward])
+    assert isinstance(training_environments(factory, 4, 0), VectorEnvironment)
 
 
 def test_what_is_registered_with_a_vector_of_its_own_is_stepped_in_it(registered, caplog):

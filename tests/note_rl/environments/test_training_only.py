@@ -1,5 +1,7 @@
 """Wrappers for training only are left out in evaluation, random play and films."""
 
+from functools import partial
+
 import gymnasium
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ from gymnasium.wrappers import ClipReward, FrameStackObservation, RescaleAction
 
 from note_rl.collect.evaluation import random_policy_returns
 from note_rl.environments import EnvFactory, VectorEnvironment, for_evaluation, training_environments
-from note_rl.environments.training_only import LifeLoss, SignOfReward
+from note_rl.environments.training_only import LifeLoss, SignOfReward, vector_changes
 from note_rl.errors import EnvironmentMismatchError
 from note_rl.policy import EpsGreedyQPolicy
 from tests.note_rl.frameworks import frameworks
@@ -40,6 +42,16 @@ def clip(env):
 
 
 CLIPPED = EnvFactory("NoteRLCounting-v0", training_wrappers=(clip,))
+
+
+def test_only_the_very_wrappers_say_what_they_do_to_environments_that_are_stepped_together() -> None:
+    class Dearer(LifeLoss):
+        """Takes something off for a lost life."""
+
+    assert vector_changes([LifeLoss, partial(SignOfReward)]) == [LifeLoss.of_vector, SignOfReward.of_vector]
+    assert vector_changes([]) == []
+    for other in (Dearer, partial(SignOfReward, env=None), lambda env: env, clip):
+        assert vector_changes([LifeLoss, other]) is None
 
 
 def test_they_are_outside_of_the_others_and_left_out_in_evaluation():

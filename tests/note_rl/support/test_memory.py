@@ -1,6 +1,7 @@
 """Numbers of processes and environments that this machine has no room for are refused before the first one is there."""
 
 import resource
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -33,6 +34,25 @@ def test_processes_that_memory_or_the_user_has_no_room_for_are_refused() -> None
     memory.check_processes("processes", 40, 1e6)
     with pytest.raises(SettingsError, match=r"this user may have 40 processes. Choose 40 at most"):
         memory.check_processes("processes", 41, 1e6)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_free_is_what_the_control_group_of_a_job_leaves_without_files_that_are_only_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    own, job = tmp_path / "own", tmp_path / "root" / "slurm" / "job"
+    job.mkdir(parents=True)
+    own.write_text("0::/slurm/job/step\n" if version == 2 else "9:cpu,memory:/slurm/job/step\n2:pids:/other\n")
+    names, _ = memory._GROUP_FILES[version == 2]
+    for name, text in zip(names[:2], ("1000000", "700000"), strict=True):
+        (job / name).write_text(text)
+    (job / "memory.stat").write_text(f"anon 5\n{names[2]} 200000\nfile 7\n")
+    (tmp_path / "root" / "slurm" / names[0]).write_text("max")
+    monkeypatch.setattr(memory, "_OWN_GROUPS", own)
+    monkeypatch.setattr(memory, "_GROUP_FILES", {version == 2: (names, tmp_path / "root"), version == 1: (names, own)})
+    assert memory.free_memory() == 500_000.0
+    own.unlink()
+    assert memory.free_memory() > 500_000.0
 
 
 @pytest.mark.usefixtures("small")

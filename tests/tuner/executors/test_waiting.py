@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.tuner.executors.conftest import Driver, wait_until
+from tuner.errors import UserError
 from tuner.executors import waiting
 from tuner.executors.base import TrialBuilt, TrialReported
 from tuner.executors.local import LocalExecutor
@@ -51,7 +53,8 @@ def test_the_next_trial_goes_on_in_the_process_that_has_paused_with_all_that_it_
     start(driver, executor, 1, continues="screen/0")
     result = driver.finish(executor)["screen/1"]
     assert result.outcome is Outcome.COMPLETE
-    assert driver.note(1) == {"pid": pid, "count": 3, "cwd": os.getcwd()}, "counted on, in memory"
+    note = driver.note(1)
+    assert note == {"pid": pid, "count": 3, "cwd": os.getcwd(), "own": note["own"]}, "counted on, in memory"
     assert read_trial(driver.folder / "1").reports == ((1 / 3, 1.0), (2 / 3, 2.0), (1.0, 3.0))
     told = [(event.step, event.value) for event in driver.events if isinstance(event, TrialReported)]
     assert told == [(1 / 3, 1.0), (2 / 3, 2.0), (1.0, 3.0)]
@@ -59,6 +62,46 @@ def test_the_next_trial_goes_on_in_the_process_that_has_paused_with_all_that_it_
     assert (driver.folder / "1" / "output.log").read_text() == "part 2\npart 3\n"
     assert {path: path.read_bytes() for path in first.iterdir()} == before, "its own folder is left alone"
     wait_until(lambda: not alive(pid), "it has ended with its second trial")
+
+
+def test_what_the_trial_has_set_in_its_process_stays_and_what_the_controller_changes_follows(
+    driver, executor, monkeypatch
+):
+    monkeypatch.setenv("SET_BY_CONTROLLER", "first")
+    pid = pause(driver, executor)
+    assert driver.note(0)["own"] == ["kept", "/added/by/trial", "first"]
+    monkeypatch.setenv("SET_BY_CONTROLLER", "second")
+    hand_over(driver, 0, 1)
+    start(driver, executor, 1, continues="screen/0")
+    driver.finish(executor)
+    assert (driver.note(1)["pid"], driver.note(1)["own"]) == (pid, ["kept", "/added/by/trial", "second"])
+
+
+def test_one_with_children_does_not_wait_as_these_print_into_its_folder(driver, executor):
+    pid = pause(driver, executor, config={"child": True})
+    wait_until(lambda: not alive(pid), "it has left, and its child with it")
+
+
+def test_one_in_a_fresh_interpreter_does_not_wait(driver):
+    with LocalExecutor(isolation="spawn") as executor:
+        pid = pause(driver, executor)
+        assert not psutil.pid_exists(pid), "no zombie either"
+
+
+def test_one_whose_successor_cannot_begin_is_dismissed(driver, executor):
+    pid = pause(driver, executor)
+    (driver.folder / "1").mkdir()
+    (driver.folder / "1" / REPORTS_FILE).symlink_to(driver.folder / "elsewhere")
+    with pytest.raises(UserError, match="is a link"):
+        start(driver, executor, 1, continues="screen/0")
+    wait_until(lambda: not alive(pid), "it has left")
+    assert executor.free_slots == executor.parallel
+
+
+def test_all_are_dismissed_where_a_trial_may_have_died_for_lack_of_memory(driver, executor):
+    pid = pause(driver, executor)
+    driver.run(executor, "kill_itself", number=1)
+    wait_until(lambda: not alive(pid), "its memory is given back")
 
 
 def test_a_trial_may_pause_again_and_again(driver, executor):
@@ -130,12 +173,14 @@ def test_all_end_with_the_executor(driver):
 
 
 def test_none_waits_where_memory_is_short_or_it_is_not_wanted(driver, executor, monkeypatch):
-    taken: list[float] = []
-    monkeypatch.setattr(waiting, "free_memory", lambda: 2 * 1e6 * taken[-1] - 1)  # two at a time
-    monkeypatch.setattr(system, "memory_of_groups", lambda groups: taken.append(100.0) or dict.fromkeys(groups, 100.0))
-    taken.append(100.0)
-    pid = pause(driver, executor)
-    wait_until(lambda: not alive(pid), "there is no room for it")
+    free = [200e6, 200e6, 200e6 - 1]  # two at a time of 100 MB each: there is room until the second start
+    monkeypatch.setattr(waiting, "free_memory", lambda: free.pop(0) if len(free) > 1 else free[0])
+    monkeypatch.setattr(system, "memory_of_groups", lambda groups: dict.fromkeys(groups, 100.0))
+    first = pause(driver, executor)
+    assert alive(first)
+    second = pause(driver, executor, 2)
+    wait_until(lambda: not alive(first), "the one that has waited for longest makes room")
+    wait_until(lambda: not alive(second), "there is no room for it")
     with LocalExecutor(keeps_paused=False) as plain:
         pid = pause(driver, plain, 1)
         wait_until(lambda: not alive(pid), "it was not to wait")
@@ -154,6 +199,16 @@ def test_those_that_ran_beside_the_one_that_goes_on_are_kept(driver, executor):
     start(driver, executor, 3, continues="screen/0")
     driver.finish(executor)
     assert driver.note(3)["pid"] == pid
+
+
+@pytest.mark.parametrize(
+    ("visible", "gpus", "waits"), [("3", "auto", False), ("3", None, False), ("3", 0, True), ("", "auto", True)]
+)
+def test_one_that_may_hold_memory_of_a_gpu_does_not_wait(driver, monkeypatch, visible, gpus, waits):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    with LocalExecutor(gpus=gpus) as executor:
+        pid = pause(driver, executor)
+        assert (pid in executor._at_work()) == waits
 
 
 def test_one_that_is_asked_to_stop_as_it_pauses_does_not_wait(driver, executor):

@@ -240,8 +240,13 @@ def show_gpu(context: TrialContext) -> None:
 
 def go_on(context: TrialContext) -> None:
     """Counts in memory, without a checkpoint: one report for each part, in whichever folder it is by then."""
+    os.environ["SET_BY_TRIAL"] = "kept"
+    sys.path.append("/added/by/trial")
+    if context.spec.config.get("child"):
+        subprocess.Popen(["sleep", "1000"])
     for count in range(1, 4):
-        note(context, pid=os.getpid(), count=count, cwd=os.getcwd())
+        own = [os.environ["SET_BY_TRIAL"], sys.path[-1], os.environ.get("SET_BY_CONTROLLER")]
+        note(context, pid=os.getpid(), count=count, cwd=os.getcwd(), own=own)
         print(f"part {count}")
         try:
             context.report(count / 3, float(count))

@@ -1,5 +1,6 @@
 """Runs that are paused at a rung, and what goes on from there: the same run, or another one that inherits it."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.tuner.runs.reporters import CASES, POOL, Reporter, run_config
 from tuner.features.population.initial_state import inherit
 from tuner.runs.checkpoints import about_best
 from tuner.runs.training import run_training
-from tuner.trial.folder import BEST_FILE, CHECKPOINT_FILE, INHERITED_FILE
+from tuner.trial.folder import BEST_FILE, CHECKPOINT_FILE, CLOCK_FILE, INHERITED_FILE, read_times
 from tuner.trial.messages import Outcome, TrialInterrupted
 
 PARAMETERS = "learner/agent/"
@@ -36,7 +37,7 @@ class HandedOver(Reporter):
 
     def __init__(self, folder: Path, rungs: tuple[float, ...]) -> None:
         super().__init__()
-        self.folder, self.rungs, self.told = folder, rungs, list[float]()
+        self.folder, self.rungs, self.told, self.waits_s = folder, rungs, list[float](), 0.0
 
     def report(self, step: float, value: float, seconds: float | None = None) -> None:
         super().report(step, value, seconds)
@@ -48,6 +49,7 @@ class HandedOver(Reporter):
         """Copies what a run hands over, and spoils what it must not touch any more."""
         before, self.folder = self.folder, self.folder.with_name(f"{self.folder.name}+")
         inherit(self.folder, before, is_copy=False)
+        time.sleep(self.waits_s)
         for path in before.iterdir():
             path.unlink()
         return self.folder
@@ -114,6 +116,44 @@ def test_a_run_that_goes_on_in_its_process_in_other_folders_is_the_one_that_was_
     assert about_best(outcome.folder / BEST_FILE) == about_best(tmp_path / "straight" / BEST_FILE)
     assert [point.mean_return for point in outcome.evaluations] == [value for _, value in straight.reported]
     assert list((tmp_path / "first").iterdir()) == list((tmp_path / "first+").iterdir()) == []
+
+
+def test_time_that_is_waited_is_no_training_and_places_and_older_checkpoints_are_in_the_new_folder(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "first").mkdir()
+    reporter = HandedOver(tmp_path / "first", (1 / 3,))
+    reporter.waits_s, began = 1.5, time.perf_counter()
+    run_training(run_config("checkpoint.keep=3"), tmp_path / "first", reporter)
+    whole = time.perf_counter() - began
+    folder = tmp_path / "first+"
+    spent = read_checkpoint(folder / CHECKPOINT_FILE)[1]["seconds"]
+    assert 0.0 < spent < whole - reporter.waits_s
+    assert max(read_times(folder).values(), default=0.0) < whole - reporter.waits_s
+    kept = sorted(folder.glob("checkpoint_*"))
+    assert len(kept) == 3, "that of the pause, and the two behind it"
+
+
+def test_points_that_a_phase_passes_behind_the_pause_are_noted_in_the_new_folder(tmp_path: Path) -> None:
+    points = ("training.total_steps=240", "evaluation.num_points=12", "env.num_envs=2", "buffer.num_steps=40")
+    (tmp_path / "straight").mkdir()
+    (tmp_path / "first").mkdir()
+    straight, reporter = Reporter(), HandedOver(tmp_path / "first", (1 / 12, 0.5))
+    config = run_config(*points, agent="ppo")
+    expected = run_training(config, tmp_path / "straight", straight)
+    found = run_training(config, tmp_path / "first", reporter)
+    assert reporter.reported == straight.reported
+    places, others = ([point.num_env_steps for point in one.evaluations] for one in (found, expected))
+    assert places[6:] == others[6:], "earlier ones were noted in the folders before"
+    assert (found.folder / CLOCK_FILE).exists()
+
+
+def test_a_run_whose_checkpoint_leaves_something_out_begins_its_next_part_from_that(tmp_path: Path) -> None:
+    """As it does everywhere else: what is left out would be there in one process and not in another."""
+    reporter = HandedOver(tmp_path, (1 / 3,))
+    with pytest.raises(TrialInterrupted):
+        run_training(run_config("checkpoint.save_replay=false"), tmp_path, reporter)
+    assert reporter.folder == tmp_path
 
 
 def test_a_rung_that_was_reported_is_reported_again_before_training_goes_on(tmp_path: Path) -> None:
