@@ -22,7 +22,7 @@ LOST_LIFE = "lost_life"
 """In the info of a vector environment: which environments [E] have lost a life in this step, and go on."""
 
 VectorChange: TypeAlias = Callable[[FloatArray, BoolArray, Mapping[str, Any]], tuple[FloatArray, BoolArray]]
-"""What the agent learns from, made of rewards [E], `terminated` [E] and the info of a step: rewards and ends [E]."""
+"""Rewards and ends [E] that the agent learns from, made of those of a step and its info."""
 
 
 def is_over(terminated: bool, truncated: bool, info: Mapping[str, Any]) -> bool:
@@ -31,7 +31,7 @@ def is_over(terminated: bool, truncated: bool, info: Mapping[str, Any]) -> bool:
 
 
 def vector_changes(wrappers: Sequence[Callable[[Env], Env]]) -> list[VectorChange] | None:
-    """What wrappers for training do to environments that are stepped together; None: one of them does not say."""
+    """Changes that wrappers for training make to environments that are stepped together; None: one does not say."""
     changes = [_vector_change(one) for one in wrappers]
     return None if None in changes else [change for change in changes if change is not None]
 

@@ -27,7 +27,7 @@ WHOLE_RUNS = ("study=quick", "pruner=none", "study.num_race_seeds=0", "study.num
 
 
 class StageEndedError(Exception):
-    """What follows is not measured."""
+    """Raised where the measured stage is over."""
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ from tuner.results.protocol import StudySettings
 from tuner.runs.config_checks import resolve
 
 SEED = 20_26
-SEED_OF_LINES = 20_36
+SEED_OF_LINES = 20_40
 NUM_EXPERIMENTS = len(list((conf_folder() / "experiment").glob("*.yaml")))
 _CHEAP = ("trained/config", "trained/checkpoint", "trained/history", "studies.db", "studies/small")
 
