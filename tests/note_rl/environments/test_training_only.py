@@ -102,7 +102,7 @@ def test_signs_of_rewards():
     assert [env.func(reward) for reward in (-200.0, -0.5, 0.0, 0.1, 7)] == [-1.0, -1.0, 0.0, 1.0, 1.0]
 
 
-def test_own_vector_implementations_are_not_used_with_them():
+def test_own_vector_implementations_are_not_used_with_those_that_are_for_single_environments():
     factory = EnvFactory("CartPole-v1", training_wrappers=(clip,))
     envs = training_environments(factory, 64, 0)
     assert isinstance(envs, VectorEnvironment)
