@@ -99,11 +99,13 @@ def _control_groups() -> Iterator[_ControlGroup]:
 def _free_of_group(group: _ControlGroup) -> float:
     try:
         most, taken = (_number(group.folder / name) for name in (group.most, group.taken))
-        fields = (group.folder / "memory.stat").read_text(encoding="ascii").split()
     except (OSError, ValueError):  # no such group, or no limit: "max"
         return math.inf
-    cached = float(fields[fields.index(group.cached) + 1]) if group.cached in fields else 0.0
-    return most - taken + cached
+    try:
+        fields = (group.folder / "memory.stat").read_text(encoding="ascii").split()
+        return most - taken + float(fields[fields.index(group.cached) + 1])
+    except (OSError, ValueError, IndexError):  # not told what of it is cached
+        return most - taken
 
 
 _OWN_GROUPS: Final = Path("/proc/self/cgroup")
