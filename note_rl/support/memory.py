@@ -104,7 +104,7 @@ def _free_of_group(group: _ControlGroup) -> float:
     try:
         fields = (group.folder / "memory.stat").read_text(encoding="ascii").split()
         return most - taken + float(fields[fields.index(group.cached) + 1])
-    except (OSError, ValueError, IndexError):  # not told what of it is cached
+    except (OSError, ValueError, IndexError):  # it does not say how much is cached
         return most - taken
 
 
