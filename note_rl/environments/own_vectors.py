@@ -12,7 +12,7 @@ and says so beside `own_episodes = True`.
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -24,9 +24,9 @@ from gymnasium.utils.seeding import np_random
 
 from note_rl.environments.base import AnyVectorEnv, Environments
 from note_rl.environments.environment_factory import EnvFactory
-from note_rl.environments.gymnasium_vector import foreign_environments, takes_seeds
+from note_rl.environments.gymnasium_vector import ForeignVector, foreign_environments, takes_seeds
 from note_rl.environments.in_process import VectorEnvironment
-from note_rl.environments.training_only import VectorChange, vector_changes
+from note_rl.environments.training_only import vector_changes
 from note_rl.errors import say_once
 from note_rl.types import Array
 
@@ -85,12 +85,17 @@ def own_vector(factory: EnvFactory, num_envs: int, seed: int) -> Environments | 
         return None
     try:
         vector = _make(factory, spec, num_envs, limit)
+        bare = replace(factory, training_wrappers=())
         if takes_seeds(vector) and not getattr(type(vector), "own_episodes", False):
-            return _if_equal_and_faster(vector, factory, limit, seed)
-        return _if_alike(vector, factory, seed, changes)
+            environments = _if_equal_and_faster(vector, bare, limit, seed)
+        else:
+            environments = _if_alike(vector, bare, seed)
     except (ImportError, AttributeError, TypeError, ValueError, gymnasium.error.Error) as error:
         say_once(_log, f"{factory.id}: its vector implementation is not used, as it cannot be made: {error}")
         return None
+    if environments is not None:
+        environments.for_training = changes
+    return environments
 
 
 def _tells_lost_lives(entry_point: Any) -> bool:
@@ -110,11 +115,9 @@ def _make(factory: EnvFactory, spec: Any, num_envs: int, limit: int | None) -> A
     return gymnasium.make_vec(spec, num_envs, "vector_entry_point", **factory.kwargs, **limited)
 
 
-def _if_alike(
-    vector: AnyVectorEnv, factory: EnvFactory, seed: int, changes: Sequence[VectorChange]
-) -> Environments | None:
+def _if_alike(vector: AnyVectorEnv, factory: EnvFactory, seed: int) -> ForeignVector | None:
     """The vector if it is one of the same environments, as far as their spaces show."""
-    alone = replace(factory, training_wrappers=())()
+    alone = factory()
     found = vector.single_observation_space, vector.single_action_space
     expected = alone.observation_space, alone.action_space
     alone.close()
@@ -135,14 +138,12 @@ def _if_alike(
             f"{factory.id}: stepping all {vector.num_envs} environments in its own vector implementation, "
             f"{type(vector.unwrapped).__name__}, whose episodes a checkpoint cannot bring back",
         )
-    environments = foreign_environments(vector, seed)
-    environments.for_training = changes
-    return environments
+    return foreign_environments(vector, seed)
 
 
 def _if_equal_and_faster(
     vector: AnyVectorEnv, factory: EnvFactory, limit: int | None, seed: int
-) -> Environments | None:
+) -> ForeignVector | None:
     """The vector if both ways give the same numbers, and it is the faster one."""
     if vector.num_envs >= _FEWEST and limit is not None and _probed(factory, vector.num_envs):
         return foreign_environments(vector, seed)

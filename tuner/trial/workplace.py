@@ -87,6 +87,7 @@ class Workplace:
         """In a process that the trial forks: neither lock nor line may outlive the trial in it."""
         if self._lock is not None:
             os.close(self._lock)
+            self._lock = None  # a process that it forks may have another file by this number
         self._line.detach()
 
 

@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
 from note_rl.environments import EnvFactory, VectorEnvironment, training_environments
 from note_rl.environments.gymnasium_vector import ForeignVector, foreign_environments
@@ -86,6 +87,23 @@ def test_one_that_does_not_tell_of_lost_lives_is_not_even_made_for_what_is_for_t
     registered(never)
     factory = EnvFactory("Count-v0", training_wrappers=[SignOfReward])
     assert isinstance(training_environments(factory, 4, 0), VectorEnvironment)
+
+
+class Halved(gymnasium.Wrapper):
+    """Learns from half of the rewards."""
+
+    @staticmethod
+    def of_vector(reward, terminated, info):
+        return reward / 2, terminated
+
+
+def test_what_is_for_training_only_is_done_to_one_that_equals_single_environments_too(monkeypatch):
+    monkeypatch.setattr(CartPoleVectorEnv, "tells_lost_lives", True, raising=False)
+    monkeypatch.setattr("note_rl.environments.own_vectors._probed", lambda factory, num_envs: True)
+    envs = training_environments(EnvFactory("CartPole-v1", training_wrappers=[Halved]), 8, 0)
+    assert type(envs.env) is SeededCartPole
+    assert envs.step(np.zeros(8, np.int64))[1].tolist() == [0.5] * 8
+    assert envs.counted.tolist() == [1.0] * 8
 
 
 def test_what_is_registered_with_a_vector_of_its_own_is_stepped_in_it(registered, caplog):
