@@ -70,6 +70,7 @@ class Declared:
             noisy_action(s, noise) answers in place of action(s), with noise [B, acting_noise] for s [B, *obs]. 0: it
             draws none.
         groups_at_sync: Parameter groups that learn only in the steps that also move the targets.
+        reported_names: What its loss may give to report(), by name.
         action_mask, next_action_mask: While its loss is evaluated, 1 where an action was allowed in the observations of
             the minibatch and in those that followed, else 0, [B, A]; None: the environment does not tell, and all are.
         importance_ratio: While its loss is evaluated, pi(a|s) / mu(a|s) of the agent's own policy pi and the policy mu
@@ -93,6 +94,7 @@ class Declared:
     searches_ahead: ClassVar[bool] = False
     needs_memory: ClassVar[bool] = False
     set_defaults: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    reported_names: ClassVar[tuple[str, ...]] = ()
     default_update_batches: int | None = None
     frame_stack: int | None = None
     num_output_layers: int = 1

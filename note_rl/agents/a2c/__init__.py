@@ -14,6 +14,7 @@ class A2CSettings(ActorCriticSettings):
     """
 
     batch_attributes = ("advantage", "return_", "state_before", "episode_start")
+    reported_names = ("entropy", "value_loss")
     set_defaults = MappingProxyType({"PPO": True, "rollout_steps": 5, "batch": "rollout", "num_epochs": 1})
 
     gae_lambda: float = 1.0

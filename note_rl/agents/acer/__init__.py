@@ -16,6 +16,7 @@ class ACERSettings(PolicySettings):
 
     action_kinds = ("discrete",)
     batch_attributes = ("ended", "behaviour", "discount")
+    reported_names = ("q_mean", "entropy", "value_loss")
     set_defaults = MappingProxyType(
         {
             "sequences": True,

@@ -35,6 +35,7 @@ class AlphaZeroSettings(ActorCriticSettings):
     action_kinds = ("discrete",)
     batch_attributes: ClassVar[tuple[str, ...]] = ("behaviour", "return_")
     searches_ahead = True
+    reported_names = ("policy_loss", "value_loss")
     set_defaults = MappingProxyType({"PPO": True, "rollout_steps": 64, "batch": 64, "num_epochs": 10})
 
     frame_stack: int = setting(init=False)

@@ -18,6 +18,7 @@ class BCSettings(ActorCriticSettings):
     """
 
     on_policy = False
+    reported_names = ("entropy", "log_likelihood")
     set_defaults = MappingProxyType({"offline": True, "pool_size": 1_000_000, "train_freq": 100, "num_updates": 100})
 
     critic_network: InitVar[MakeNetwork | None] = setting(init=False)

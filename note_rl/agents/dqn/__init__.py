@@ -31,6 +31,7 @@ class DQNSettings(SizedSettings, TargetSettings):
     on_policy = False
     action_kinds = ("discrete",)
     resamples_noise = True
+    reported_names = ("q_mean", "at_bounds")
 
     q_noise: ClassVar[Any] = None
     target_q_noise: ClassVar[Any] = None

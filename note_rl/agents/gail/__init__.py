@@ -21,6 +21,7 @@ class GAILSettings(PPOSettings):
     """
 
     batch_attributes = ("log_prob_old", "advantage", "return_", "value_old", "expert_obs", "expert_action")
+    reported_names = ("entropy", "clip_fraction", "value_loss", "approx_kl", "expert_log_odds", "agent_log_odds")
 
     discriminator_size: InitVar[int | Sequence[int]] = setting(
         default=(64, 64),

@@ -26,6 +26,7 @@ class PPOSettings(ActorCriticSettings):
         "state_before",
         "episode_start",
     )
+    reported_names: ClassVar[tuple[str, ...]] = ("entropy", "clip_fraction", "value_loss", "approx_kl")
 
     clip: float = setting(
         default=0.2,

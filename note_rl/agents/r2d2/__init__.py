@@ -28,6 +28,7 @@ class R2D2Settings(FrameSettings, TargetSettings):
     action_kinds = ("discrete",)
     batch_attributes = ("ended", "state_before", "episode_start")
     needs_memory = True
+    reported_names = ("q_mean",)
     set_defaults = MappingProxyType(
         {
             "sequences": True,

@@ -43,6 +43,8 @@ class SACSettings(TemperatureSettings, BoundedSettings):
     about 20 gradient steps for each environment step. Unlike there, the actor learns in all of them.
     """
 
+    reported_names = ("q_mean", "entropy", "alpha")
+
     hidden_size: InitVar[int | Sequence[int]] = (256, 256)
     target_entropy: float | None = setting(
         default=None,

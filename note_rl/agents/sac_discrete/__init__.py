@@ -21,6 +21,7 @@ class SACDiscreteSettings(TemperatureSettings, SizedSettings, TargetSettings):
 
     on_policy = False
     action_kinds = ("discrete",)
+    reported_names = ("q_mean", "entropy", "alpha")
 
     critic_network: InitVar[MakeNetwork | None] = setting(
         default=None, text="The same for the critics; None: as `network`."

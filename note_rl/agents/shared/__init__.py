@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar
-from typing import Any
+from typing import Any, ClassVar
 
 from note_rl.agents.declaration import AgentSettings
 from note_rl.environments import EnvLike
@@ -100,6 +100,7 @@ class CriticSettings(TargetSettings):
     """Of algorithms whose actors climb what critics say of actions."""
 
     on_policy = False
+    reported_names: ClassVar[tuple[str, ...]] = ("q_mean",)
 
     hidden_size: InitVar[int | Sequence[int]] = setting(
         default=(64, 64), kind=width_or_widths, text=_HIDDEN, effect=_LARGER, typical="64 to 512", kw_only=False

@@ -16,6 +16,7 @@ class TRPOSettings(ActorCriticSettings):
     """
 
     batch_attributes = ("log_prob_old", "advantage", "return_")
+    reported_names = ("approx_kl", "step_fraction", "entropy")
     has_value_network = False  # the policy's step needs parameters of its own, so there is no trunk to share
     set_defaults = MappingProxyType({"PPO": True, "rollout_steps": 2048, "batch": "rollout", "num_epochs": 1})
 

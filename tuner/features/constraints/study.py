@@ -1,12 +1,13 @@
 """Constraints in a study: samplers know them, and only feasible configurations are chosen."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import optuna
 from optuna.pruners import BasePruner, NopPruner
 from optuna.trial import FrozenTrial
 
+from note_rl.support.near_names import nearest
 from tuner.errors import UserError
 from tuner.features.constraints.facts import CONSTRAINTS
 from tuner.features.constraints.feasibility import Feasibility
@@ -14,7 +15,8 @@ from tuner.features.constraints.inequalities import KEY, Constraint, is_of_curve
 from tuner.results.metric import SECONDS
 from tuner.results.number_format import join_words
 from tuner.results.records import SCREEN, RunRecord
-from tuner.study.definition import StudyDefinition
+from tuner.runs.logged_names import logged_names, without_number
+from tuner.study.definition import TRAINING_ENTRY, StudyDefinition
 from tuner.study.features import InStudy
 from tuner.study.optuna_internals import handle_of
 from tuner.study.storage.store import DEFINITION
@@ -25,7 +27,7 @@ from tuner.study.storage.trial_records import (
     logged_of,
 )
 from tuner.study.study_errors import StudyError
-from tuner.support.names import did_you_mean
+from tuner.support.names import did_you_mean, one_of, some_of
 from tuner.trial.folder import read_logged
 from tuner.trial.messages import JsonDict, Outcome
 
@@ -50,6 +52,27 @@ def _check(definition: StudyDefinition) -> None:
             f"{KEY}: {logged[0]} has one value for each environment; with several of them constrain {SECONDS}, or a "
             "score such as final"
         )
+    _check_logged(definition, logged)
+
+
+def _check_logged(definition: StudyDefinition, logged: Sequence[Constraint]) -> None:
+    """Refuses names that no run will log. Where nobody knows them before, a trial that has ended tells."""
+    named = [one for one in logged if "/" in one.name]
+    if not named or definition.function is not None or definition.entry != TRAINING_ENTRY:
+        return
+    names = logged_names(definition.config, definition.space.paths)
+    for one in named:
+        if names is not None and without_number(one.name) not in names:
+            raise UserError(
+                f"{KEY}: {str(one)!r} names {one.name}, which no run of agent={definition.agent} logs"
+                f"{one_of(_like(one.name, names)) or some_of(sorted(names))}"
+            )
+
+
+def _like(name: str, known: Collection[str]) -> list[str]:
+    """The nearest names, by what stands behind the slash."""
+    near = nearest(name.rpartition("/")[2], (other.rpartition("/")[2] for other in known))
+    return [other for last in near for other in sorted(known) if other.rpartition("/")[2] == last]
 
 
 def _described(definition: StudyDefinition) -> JsonDict:

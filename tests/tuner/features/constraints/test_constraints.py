@@ -461,6 +461,25 @@ def test_constraints_from_python() -> None:
 
 
 @pytest.mark.parametrize(
+    ("typed", "why"),
+    [
+        ("train/nosuch<5", "'train/nosuch<5' names train/nosuch, which no run of agent=ppo logs; there is eval/mean_"),
+        ("train/clip_fracton<0.2", "; did you mean train/clip_fraction?"),
+        ("eval/mean_returns>100", "; did you mean eval/mean_return?"),
+        ("train/q_mean<5", "names train/q_mean, which no run of agent=ppo logs"),
+    ],
+)
+def test_a_metric_that_no_run_logs_is_refused_before_any_runs(tuner: CommandLine, typed: str, why: str) -> None:
+    assert why in tuner.refused("tune", "agent=ppo", "tracker=jsonl", f"study.constraints=[{typed}]")
+
+
+@pytest.mark.parametrize("typed", ["train/explained_variance>0.1", "train/learning_rate<0.1", "train/entropy>0.1"])
+def test_a_metric_that_runs_log_is_not_refused(tuner: CommandLine, typed: str) -> None:
+    answer = tuner("tune", "agent=ppo", "tracker=jsonl", f"study.constraints=[{typed}]", "plan=true")
+    assert (answer.status, answer.errors) == (0, "")
+
+
+@pytest.mark.parametrize(
     ("arguments", "why"),
     [
         (["study.constraints=['seconds=600']"], "'seconds=600' is no constraint"),
