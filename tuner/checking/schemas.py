@@ -65,6 +65,7 @@ SCHEMAS: Mapping[str, Schema] = {
         free=("space",),
         optional=("checkpoint", *(name for part in _FEATURES for name in part.sections)),
     ),
+    "check": Schema(RunValues, SECTIONS, {**_RUN_PARTS, "executor": Part()}),
     "find": Schema(RunValues, {**SECTIONS, **OF_A_STUDY}, {**_RUN_PARTS, "executor": Part()}, free=("finder",)),
     "options": Schema(OptionsValues, SECTIONS, _RUN_PARTS, free=("space",)),
     "play": Schema(PlayValues, {"evaluation": PlayedEvaluation}),

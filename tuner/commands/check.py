@@ -1,26 +1,26 @@
 """`tuner check`: which part of an agent does not learn?"""
 
+import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from omegaconf import DictConfig
 from rich.markup import escape
 
-from tuner.config.composition import run_config_of
+from tuner.checking.hydra_messages import parse_overrides
+from tuner.commands.check_runs import check_agent
 from tuner.errors import UserError
 from tuner.results.number_format import counted, format_number
-from tuner.runs.agent_check import TASKS, Answer, Task, check_agent
+from tuner.runs.agent_check import LONGER, TASKS, Answer, Task, reduced
 from tuner.runs.config_checks import resolve
 from tuner.runs.functions import is_function
 from tuner.support import waiting_line
 from tuner.support.console import PlainConsole
 
 _FAILED: Final = 1
-_LONGER: Final = 10
-"""Times as many steps as advised: `a2c_continuous` needs up to 130,000 steps where others need some thousands."""
 _IMITATION: Final = ("dataset", "learned_reward")
 
 
@@ -29,7 +29,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     del folder
     if typed := next((word for word in overrides if re.match(r"[+~]*env(\.id|\.kwargs[.\w]*)?(=|$)", word)), None):
         raise UserError(f"{typed}: tuner check has environments of its own: leave it out")
-    resolved = run_config_of(resolve(config))
+    resolved = resolve(config)
     if is_function(resolved):
         raise UserError("there is no agent in a function that could be checked: name an agent, as in tuner check dqn")
     if (source := next((key for key in _IMITATION if resolved["buffer"].get(key)), None)) is not None:
@@ -37,6 +37,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
             f"an agent that learns from buffer.{source} does not learn from rewards, and the tasks of tuner check have "
             "nothing else: name another one, as in tuner check dqn"
         )
+    resolved, lowered = reduced(resolved, [override.key_or_group for override in parse_overrides(overrides)])
     console = PlainConsole()
     width = max(len(task.asks) for task in TASKS)
 
@@ -50,18 +51,24 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         answers.append(answer)
     steps = int(resolved["training"]["total_steps"])
     failed = [answer.task for answer in answers if not answer.passed]
+    sizes = _sizes(lowered)
     if not failed:
-        console.print(f"all {len(answers)} tasks are learned", highlight=False)
+        console.print(escape(f"all {len(answers)} tasks are learned{sizes}"), highlight=False, soft_wrap=True)
         return 0
     console.print(
         f"{len(failed)} of {len(answers)} tasks are not learned. A task needs the parts of the tasks above it and one "
         f"more: begin with the first one that is not learned. Look at {failed[0].suspects}. An agent that learns "
-        f"slowly, such as a2c_continuous, may only need more steps: training.total_steps={_LONGER * steps} (now "
-        f"{steps}).",
+        f"slowly may only need more steps: training.total_steps={LONGER * steps} (now {steps}){escape(sizes)}.",
         highlight=False,
         soft_wrap=True,
     )
     return _FAILED
+
+
+def _sizes(lowered: Mapping[str, Any]) -> str:
+    """That sizes are others than those of the configuration, if they are."""
+    shown = " ".join(f"{path}={json.dumps(value, separators=(',', ':'))}" for path, value in lowered.items())
+    return f"; with {shown}, as these tasks need no more (type other sizes to check those)" if lowered else ""
 
 
 def _outcome(answer: Answer) -> str:

@@ -1,26 +1,45 @@
 """Does an agent learn what it must? It is trained on tasks whose solution is known, each in a second or so."""
 
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from note_rl.environments.small_tasks import ID, STAY_REWARD, TIME_LIMIT
 from note_rl.errors import DivergedError, EnvironmentMismatchError
 from note_rl.learners.declarations import is_recurrent
 from note_rl.training.callbacks import Callback, Logs
 from tuner.config.composition import RunConfig
+from tuner.config.paths import get_path, has_path, set_path
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.runs.build import build_run
+from tuner.runs.probe import warnings_of_a_run
 from tuner.runs.run_threads import few_threads
+from tuner.trial.context import TrialContext
 from tuner.trial.messages import JsonDict
 
+ENTRY: Final = "tuner.runs.agent_check:run_attempt"
 NUM_EPISODES: Final = 100
 NUM_LOOKS: Final = 20
-"""Evaluations over a budget."""
+"""Evaluations over a budget, at least."""
+LOOK_UPDATES: Final = 100
+"""Gradient steps between two evaluations, at most: many agents take one for each environment step."""
 IN_A_ROW: Final = 3
 """Evaluations that must find a task learned, one after the other: one of many may be right by chance."""
+STEADY_UPDATES: Final = 400
+"""Gradient steps that these evaluations span, unless they span two of the intervals of a budget."""
 MORE_SEEDS: Final = 2
 """Where the first seed fails, to tell what is wrong from what is unstable."""
+
+LARGEST: Final = {"network.hidden_sizes": 64, "network.critic.hidden_sizes": 64, "buffer.batch_size": 64}
+"""Sizes that these tasks need no more than, by config path: larger ones cost most of the time of a gradient step."""
+
+FEW_UPDATES: Final = 0.05
+"""Gradient steps per environment step: rollouts of a2c and trpo give fewer, and a2c_continuous needs 130,000 steps."""
+LONGER: Final = 10
+"""Times as many environment steps for such an agent, with the seeds behind the first one."""
+
+_MEAN_RETURN, _LEARNED, _IS_SLOW = "mean_return", "learned", "is_slow"
 
 
 @dataclass(frozen=True)
@@ -56,11 +75,13 @@ class Attempt:
         mean_return: Of the last evaluation; nan: the loss became infinite or not a number.
         num_env_steps: Done by then.
         learned: Whether the last evaluations are those of somebody who has learned the task.
+        is_slow: Whether the agent takes so few gradient steps that it needs more environment steps, which cost little.
     """
 
     mean_return: float
     num_env_steps: int
     learned: bool
+    is_slow: bool = False
 
 
 _STAYS = TIME_LIMIT * STAY_REWARD
@@ -143,36 +164,31 @@ class Answer:
         return 2 * self.num_learned > len(self.attempts)
 
 
-def check_agent(config: JsonDict, before: Callable[[Task], None] = lambda task: None) -> Iterator[Answer]:
-    """Trains an agent on each task that agents of its kind can learn, and on those that it fails with more seeds.
+def tasks_for(remembers: bool) -> tuple[Task, ...]:
+    """Those that an agent can learn, in order: each needs the parts of those before it and one more."""
+    return tuple(task for task in TASKS if remembers or not task.needs_memory)
+
+
+def seeds_of(config: JsonDict) -> list[int]:
+    """The seeds with which a task is tried: the first one, and those behind it where that fails."""
+    first = int(config["seed"])
+    return [first + more for more in range(1 + MORE_SEEDS)]
+
+
+def tried_out(config: JsonDict) -> tuple[bool, bool]:
+    """Whether the agent takes actions that are numbers, and whether it is recurrent.
+
+    One that takes a choice of actions, too, is given that.
 
     Args:
         config: Of a run, resolved; its environment is replaced.
-        before: Called with each task before it is begun.
 
     Raises:
         UserError, note_rl.errors.NoteRLError: The agent cannot be built, or acts in neither kind of environment.
     """
-    continuous, remembers = _tried_out(config)
-    for task in TASKS:
-        if task.needs_memory and not remembers:
-            continue
-        before(task)
-        first = int(config["seed"])
-        attempts = [_attempt(config, task, continuous, first)]
-        if not attempts[0].learned:
-            attempts += [_attempt(config, task, continuous, first + more) for more in range(1, MORE_SEEDS + 1)]
-        yield Answer(task, tuple(attempts))
-
-
-def _tried_out(config: JsonDict) -> tuple[bool, bool]:
-    """Whether the agent takes actions that are numbers, and whether it is recurrent.
-
-    One that takes a choice of actions, too, is given that.
-    """
     refusals: list[Exception] = []
     for continuous in (False, True):
-        run = _run_config(config, TASKS[0], continuous, int(config["seed"]))
+        run = RunConfig.from_json(config_on(config, TASKS[0], continuous))
         try:
             with few_threads(run.backend), speaking_of_settings():
                 built = build_run(run)
@@ -185,17 +201,65 @@ def _tried_out(config: JsonDict) -> tuple[bool, bool]:
     raise next((one for one in refusals if not isinstance(one, EnvironmentMismatchError)), refusals[0])
 
 
-def _run_config(config: JsonDict, task: Task, continuous: bool, seed: int) -> RunConfig:
-    env = {"id": ID, "num_envs": config["env"]["num_envs"], "kwargs": {"kind": task.kind, "continuous": continuous}}
-    return RunConfig.from_json({**config, "env": env, "seed": seed})
+def longer(config: JsonDict) -> JsonDict:
+    """The configuration with the steps that slow agents get with further seeds."""
+    training = config["training"]
+    return {**config, "training": {**training, "total_steps": LONGER * int(training["total_steps"])}}
 
 
-def _attempt(config: JsonDict, task: Task, continuous: bool, seed: int) -> Attempt:
-    run_config = _run_config(config, task, continuous, seed)
+def reduced(config: JsonDict, typed: Collection[str]) -> tuple[JsonDict, dict[str, Any]]:
+    """The configuration with the sizes of `LARGEST`, and those that are others for it, by config path.
+
+    Args:
+        config: Of a run, resolved.
+        typed: Config paths that somebody has chosen: they stay.
+    """
+    found, changed = copy.deepcopy(config), {}
+    for path, most in LARGEST.items():
+        if path in typed or not has_path(config, path):
+            continue
+        before: Any = get_path(config, path)
+        sizes = before if isinstance(before, list) else [before]
+        if all(isinstance(size, int) for size in sizes) and max(sizes, default=0) > most:
+            lower = [min(size, most) for size in sizes]
+            changed[path] = lower if isinstance(before, list) else lower[0]
+            set_path(found, path, changed[path])
+    return found, changed
+
+
+def config_on(config: JsonDict, task: Task, continuous: bool) -> JsonDict:
+    """The configuration with a task in the place of its environment."""
+    kwargs = {"kind": task.kind, "continuous": continuous}
+    return {**config, "env": {"id": ID, "num_envs": config["env"]["num_envs"], "kwargs": kwargs}}
+
+
+def run_attempt(context: TrialContext) -> None:
+    """Entry of the process that tries a task with one seed."""
+    with warnings_of_a_run() as said:
+        made = attempt({**context.spec.config, "seed": context.spec.seed}, context.alive)
+    found = {_MEAN_RETURN: made.mean_return, _LEARNED: float(made.learned), _IS_SLOW: float(made.is_slow)}
+    context.log(made.num_env_steps, found)
+    context.remark = "; ".join(said)
+
+
+def attempt_logged(num_env_steps: int, metrics: Mapping[str, float]) -> Attempt:
+    """The attempt that `run_attempt` logs."""
+    return Attempt(metrics[_MEAN_RETURN], num_env_steps, bool(metrics[_LEARNED]), bool(metrics[_IS_SLOW]))
+
+
+def attempt(config: JsonDict, alive: Callable[[float], object] = lambda progress: None) -> Attempt:
+    """Trains an agent on a task until it is learned, or its steps are over.
+
+    Args:
+        config: Of `config_on`, with the seed.
+        alive: Called from time to time with the done share of the steps.
+    """
+    run_config = RunConfig.from_json(config)
+    task = next(one for one in TASKS if one.kind == run_config.env.kwargs["kind"])
     training = run_config.training
     with few_threads(run_config.backend), speaking_of_settings():
         run = build_run(run_config)
-        looks = _Looks(task, training.total_steps, seed)
+        looks = _Looks(task, training.total_steps, run_config.seed, alive)
         try:
             run.agent.train(
                 optimizer=run.optimizer,
@@ -206,7 +270,9 @@ def _attempt(config: JsonDict, task: Task, continuous: bool, seed: int) -> Attem
             )
         except DivergedError:
             return Attempt(float("nan"), run.agent.num_env_steps, False)
-    return Attempt(looks.last, run.agent.num_env_steps, looks.in_a_row >= IN_A_ROW)
+    agent = run.agent
+    is_slow = bool(agent.on_policy) and agent.num_gradient_steps < FEW_UPDATES * agent.num_env_steps
+    return Attempt(looks.last, agent.num_env_steps, looks.is_steady, is_slow)
 
 
 class _Looks(Callback):
@@ -214,22 +280,35 @@ class _Looks(Callback):
 
     Attributes:
         last: The mean return of the last evaluation.
-        in_a_row: How many of the last evaluations found the task learned.
+        is_steady: Whether the last evaluations, over enough steps, have found the task learned.
     """
 
     changes_parameters = False
 
-    def __init__(self, task: Task, total_steps: int, seed: int) -> None:
+    def __init__(self, task: Task, total_steps: int, seed: int, alive: Callable[[float], object]) -> None:
         self._task = task
-        self._every = max(1, total_steps // NUM_LOOKS)
-        self._next = self._every
+        self._total_steps, self._every = total_steps, max(1, total_steps // NUM_LOOKS)
         self._seed = seed + NUM_EPISODES  # other episodes than those of training
-        self.last, self.in_a_row = float("nan"), 0
+        self._alive = alive
+        self._looked_at = (0, 0)  # environment steps and gradient steps
+        self._learned_at: list[tuple[int, int]] = []  # the last evaluations, as far as all of them found it learned
+        self.last, self.is_steady = float("nan"), False
 
     def on_phase_end(self, phase: int, logs: Logs) -> None:
         """Looks where the next point is passed."""
-        if self.agent.num_env_steps >= self._next:
-            self._next = self.agent.num_env_steps + self._every
-            self.last = float(self.agent.evaluate(NUM_EPISODES, seed=self._seed).mean)
-            self.in_a_row = self.in_a_row + 1 if self._task.is_learned(self.last) else 0
-            self.agent.stop_training = self.in_a_row >= IN_A_ROW
+        now = (self.agent.num_env_steps, self.agent.num_gradient_steps)
+        self._alive(now[0] / self._total_steps)
+        if not _apart(self._looked_at, now, self._every, LOOK_UPDATES):
+            return
+        self._looked_at = now
+        self.last = float(self.agent.evaluate(NUM_EPISODES, seed=self._seed).mean)
+        self._learned_at = [*self._learned_at, now] if self._task.is_learned(self.last) else []
+        self.is_steady = len(self._learned_at) >= IN_A_ROW and _apart(
+            self._learned_at[0], now, (IN_A_ROW - 1) * self._every, STEADY_UPDATES
+        )
+        self.agent.stop_training = self.is_steady
+
+
+def _apart(one: tuple[int, int], other: tuple[int, int], num_env_steps: int, num_updates: int) -> bool:
+    """Whether so many environment steps or so many gradient steps lie between."""
+    return other[0] - one[0] >= num_env_steps or other[1] - one[1] >= num_updates

@@ -52,6 +52,7 @@ class TrainableAgent(Protocol):
     num_env_steps: int
     num_gradient_steps: int
     stop_training: bool
+    on_policy: bool | None
     learner: Learner
 
     @property

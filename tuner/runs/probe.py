@@ -1,6 +1,8 @@
 """Entry of the process that a study starts first: does everything fit together, and what does a random policy score?"""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from note_rl.collect.evaluation import random_policy_returns
@@ -24,22 +26,29 @@ def run_probe(context: TrialContext) -> None:
     run = build_run(config)
     if run.config.init is not None:
         take_weights(run.agent, run.config.init)
-    warnings = _Warnings()
-    _log.addHandler(warnings)
-    try:
+    with warnings_of_a_run() as said:
         run.try_out()
         context.built(run.used)
         returns = random_policy_returns(
             run.environment, NUM_EPISODES, context.spec.seed, check=partial(context.alive, 0.0)
         )
+    context.report(1.0, float(returns.mean()))
+    context.remark = "; ".join(said)
+
+
+@contextmanager
+def warnings_of_a_run() -> Iterator[list[str]]:
+    """Yields a list that gets what is wrong with environment or agent in this block, but lets training go on."""
+    warnings = _Warnings()
+    _log.addHandler(warnings)
+    try:
+        yield warnings.texts
     finally:
         _log.removeHandler(warnings)
-    context.report(1.0, float(returns.mean()))
-    context.remark = "; ".join(warnings.texts)
 
 
 class _Warnings(logging.Handler):
-    """Keeps what is wrong with environment or agent, but lets training go on."""
+    """Keeps the texts of warnings."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

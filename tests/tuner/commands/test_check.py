@@ -3,7 +3,11 @@
 import pytest
 
 from tests.tuner.command_line import Answer, CommandLine
+from tuner.commands import COMMANDS
+from tuner.config.paths import get_path
 from tuner.runs import agent_check
+from tuner.runs.agent_check import reduced
+from tuner.runs.config_checks import resolve
 
 BROKEN = """
 import torch
@@ -26,7 +30,8 @@ class Forgetful(A2C):
         probabilities, state = super().action(s, state)
         return probabilities, {name: 0.0 * values for name, values in state.items()}
 """
-SMALL = ("network.hidden_sizes=[16]", "training.jit_compile=false")
+WIDE = ("network.hidden_sizes", "network.critic.hidden_sizes")
+SMALL = ("network.hidden_sizes=[16]", "training.jit_compile=false", "executor=inline")
 
 
 def checked(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, kinds: set[str], *arguments: str) -> Answer:
@@ -43,7 +48,8 @@ def test_a_sound_agent_learns_and_nothing_is_written(tuner: CommandLine, monkeyp
     first, second, last = answer.output.splitlines()
     assert "learned in " in first
     assert "learned in " in second
-    assert last == "all 2 tasks are learned"
+    sizes = "buffer.batch_size=64, as these tasks need no more (type other sizes to check those)"
+    assert last == f"all 2 tasks are learned; with {sizes}"
     assert [path.name for path in tuner.folder.iterdir() if path.name != "__pycache__"] == ["broken.py"]
 
 
@@ -59,7 +65,7 @@ def test_a_broken_part_is_named(
     tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, agent: str, kind: str, suspect: str, seeds: str
 ) -> None:
     monkeypatch.setattr(agent_check, "MORE_SEEDS", int(seeds[0]) - 1)  # each takes all of its steps
-    quickly = ("buffer=replay", "buffer.learning_starts=100", "training.total_steps=2400")
+    quickly = ("buffer=replay", "buffer.batch_size=128", "buffer.learning_starts=100", "training.total_steps=2400")
     answer = checked(tuner, monkeypatch, {kind}, f"broken.{agent}", *quickly)
     assert answer.status == 1, answer
     first, last = answer.output.splitlines()
@@ -84,7 +90,7 @@ def test_an_agent_with_a_memory_has_a_task_more(
 
 
 def test_an_agent_without_one_does_not(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = checked(tuner, monkeypatch, {"reward", "memory"}, "dqn")
+    answer = checked(tuner, monkeypatch, {"reward", "memory"}, "dqn", "buffer.batch_size=128")
     assert (answer.status, answer.errors) == (0, ""), answer
     assert answer.output.splitlines()[1:] == ["all 1 tasks are learned"]
 
@@ -125,3 +131,26 @@ def test_imitation_is_refused_as_the_tasks_have_rewards_only(tuner: CommandLine,
 
 def test_a_function_is_refused(tuner: CommandLine) -> None:
     assert "name an agent, as in tuner check dqn" in tuner.refused("check", "synthetic")
+
+
+@pytest.mark.parametrize(
+    ("agent", "typed", "lowered"),
+    [
+        ("sac", (), {"network.hidden_sizes": [64, 64], "buffer.batch_size": 64}),
+        ("sac", ("network.hidden_sizes=[256,32]",), {"buffer.batch_size": 64}),
+        ("sac", ("network.hidden_sizes=[256,32]", "buffer.batch_size=99"), {}),
+        ("crossq", ("buffer.batch_size=256",), {path: [64, 64] for path in WIDE}),
+        ("ppo", (), {}),
+        ("a2c", (), {}),  # a whole rollout is a minibatch
+    ],
+)
+def test_sizes_that_nobody_typed_are_those_of_small_tasks(
+    agent: str, typed: tuple[str, ...], lowered: dict[str, object]
+) -> None:
+    command = COMMANDS["check"]
+    config = resolve(command.checked(command.meant([f"agent={agent}", *typed])).config)
+    found, changed = reduced(config, [word.partition("=")[0] for word in typed])
+    assert changed == lowered
+    assert {path: get_path(found, path) for path in lowered} == lowered
+    assert found["training"] == config["training"]
+    assert not any(get_path(config, path) == size for path, size in lowered.items())
