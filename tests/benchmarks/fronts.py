@@ -3,6 +3,7 @@
 
     python tests/benchmarks/fronts.py [PAIR [TRIALS [REPETITIONS [SAMPLER]]]]     (dqn-cartpole 40 100 drawn)
 
+REPETITIONS is their number, or the seeds of studies: 100-199. The rule of pruning was chosen on seeds below 60.
 Each repetition is a pair of studies with the same seed, one with pruning and one without. With `drawn` for SAMPLER both
 try the same configurations, drawn at random, and choose those that no other complete one beats on its one seed: a few
 minutes. With tpe or another name of `conf/sampler/` they are whole studies as `tuner tune` runs them, with
@@ -34,13 +35,13 @@ from numpy.typing import NDArray
 from optuna.pruners import BasePruner
 
 from tests.benchmarks.landscape import PAIRS, Landscape, path_of
-from tests.benchmarks.protocols import bare
+from tests.benchmarks.protocols import bare, seeds_of
 from tests.benchmarks.recorded import Recorded, RecordedExecutor, Surrogate, with_steps
 from tuner.commands.study_from_config import define, search_parts
 from tuner.config.composition import compose, config_loader
 from tuner.executors.base import TrialBuilt, TrialEnded, TrialFunction, TrialReported, TrialStarted
 from tuner.features.objectives.facts import FRONT
-from tuner.features.objectives.leads import Objectives, RungMargins, measure_margins
+from tuner.features.objectives.leads import Margins, Objectives, measured, rung_points
 from tuner.features.objectives.pareto_front import Losses, front_of
 from tuner.results.insights.effort import used_share
 from tuner.results.metric import Mixed, make_others
@@ -197,12 +198,11 @@ def drawn_pair(landscape: Timed, num_trials: int, seed: int) -> tuple[Ended, End
     rng, space = np.random.default_rng(seed), landscape.definition.space
     pruning, num_points = Pruning(), landscape.definition.num_points
     objectives = Objectives(Mixed(), make_others(("seconds",), "mixed"))
-    fractions = [point / num_points for point in pruning.points(num_points)]
-    early: list[list[Losses | None]] = [[] for _ in fractions]
+    early: dict[int, list[Losses | None]] = {point: [] for point in rung_points(pruning, num_points)}
     final: list[Losses] = []
     truths: list[list[tuple[float, float]]] = [[], []]
     ends: list[Losses] = []
-    rungs: list[RungMargins] = []
+    margins: Margins | None = None
     steps = 0.0
     while len(truths[1]) < num_trials:
         point = space.draw(lambda _, kind: anywhere(kind, rng))
@@ -210,24 +210,23 @@ def drawn_pair(landscape: Timed, num_trials: int, seed: int) -> tuple[Ended, End
         if any(math.isnan(value) for _, value in curve):
             continue
         times = [(step, step * seconds * math.exp(rng.normal(0.0, UNEVEN) * (step < 1.0))) for step, _ in curve]
-        own = [objectives.early(curve, times, fraction) for fraction in fractions]
+        own = {rung: objectives.early(curve, times, rung / num_points) for rung in early}
         ends.append((-Mixed()(curve), math.log(seconds)))
         truths[1].append(landscape.truth(point))
         pruned = (
             rung.fraction
-            for rung, mine, others in zip(rungs, own, early, strict=False)
-            if mine is not None and rung.is_hopeless(mine, [other for other in others if other is not None])
+            for rung in (margins.used if margins else ())
+            if (mine := own[rung.point]) is not None
+            and rung.is_hopeless(mine, [other for other in early[rung.point] if other is not None])
         )
         used = next(pruned, 1.0)
         steps += used
         if used == 1.0:
             final.append(ends[-1])
             truths[0].append(truths[1][-1])
-            for column, losses in zip(early, own, strict=True):
-                column.append(losses)
-        if not rungs and len(final) == pruning.min_trials:
-            measured = (measure_margins(pruning, column, final) for column in early)
-            rungs = [RungMargins(0, *both) for both in zip(fractions, measured, strict=True)]
+            for rung, losses in own.items():
+                early[rung].append(losses)
+            margins = measured(pruning, num_points, margins, early, final) or margins
 
     def ended(losses: Sequence[Losses], known: Sequence[tuple[float, float]], done: float) -> Ended:
         chosen = front_of(dict(enumerate(losses)))
@@ -253,7 +252,7 @@ def main(pair: str = "dqn-cartpole", trials: str = "40", repetitions: str = "100
     typed += ["study.num_test_seeds=1"]
     landscape = Timed(Landscape.read(path_of(pair)), composed(tuple(typed))[0])
     found: dict[str, list[float]] = {"front": [], "screened": [], "steps of screening": [], "steps before the test": []}
-    for seed in range(int(repetitions)):
+    for number, seed in enumerate(seeds_of(repetitions), start=1):
         if sampler == "drawn":
             pruned, whole = drawn_pair(landscape, int(trials), seed)
         else:
@@ -263,9 +262,9 @@ def main(pair: str = "dqn-cartpole", trials: str = "40", repetitions: str = "100
         found["screened"].append(pruned.screened / whole.screened)
         found["steps of screening"].append(pruned.steps / whole.steps)
         found["steps before the test"].append((pruned.steps + pruned.later) / (whole.steps + whole.later))
-        if (seed + 1) % 10 == 0:
+        if number % 10 == 0:
             intervals = "  ".join(f"{name} {interval(values)}" for name, values in found.items())
-            print(f"{pair} {sampler}, {trials} trials, {seed + 1} studies: {intervals}", flush=True)
+            print(f"{pair} {sampler}, {trials} trials, {number} studies: {intervals}", flush=True)
 
 
 if __name__ == "__main__":

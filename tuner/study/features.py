@@ -119,6 +119,7 @@ class InStudy:
         judge: Ends runs of the screening stage early in place of Optuna's pruner, given what is called with notes.
         why_pruned: The decision about that in a study, as a sentence; empty: there is none.
         used_where: When a rung is used, as the plan has it, behind "of a run, used"; empty: as Optuna's pruners are.
+        rungs: The evaluations at which runs are compared, as the plan has them; none: those of the settings.
         best_jobs: The best of the good jobs of a sweep by number, given the losses of each; none: the first by losses.
         prepare: Measures what scores rest on, before the first trial, and keeps it with the first stage.
         leave: Called when a session ends, whatever ends it, unless the storage is lost.
@@ -147,6 +148,7 @@ class InStudy:
     judge: Callable[[StudyDefinition, optuna.Study, Callable[[str], object]], ScreenJudge | None] = nothing
     why_pruned: Callable[[optuna.Study], str] = nothing
     used_where: Callable[[StudyDefinition], str] = nothing
+    rungs: Callable[[StudyDefinition], tuple[int, ...]] = nothing
     best_jobs: Callable[[Mapping[int, tuple[float, ...]]], Collection[int]] = nothing
     prepare: Callable[[StudyDefinition, optuna.Study, Probe], object] = nothing
     leave: Callable[[StudyDefinition, optuna.Study], object] = nothing

@@ -87,7 +87,7 @@ def describe_plan(
     framework = f" ({definition.backend})" if definition.backend else ""
     prunes = prunes and not why_unpruned(describe(definition))
     prunes = prunes and num_trials > settings.pruning.min_trials
-    points = settings.pruning.points(definition.num_points) if prunes else []
+    points = _rungs(definition) if prunes else ()
     blocks = (
         _searched_rows(definition.space),
         [row for part in parts(InStudy) for row in part.plan_rows(definition)],
@@ -145,6 +145,11 @@ def _stage_rows(plan: StagePlan, definition: StudyDefinition) -> list[tuple[str,
 def _tried_first(definition: StudyDefinition) -> str:
     names = ["the default configuration" if name == DEFAULT_BASELINE else name for name in definition.warm_start]
     return f"the first {'is' if len(names) == 1 else 'ones are'} {join_words(names)}"
+
+
+def _rungs(definition: StudyDefinition) -> tuple[int, ...]:
+    of_a_feature = (part.rungs(definition) for part in parts(InStudy))
+    return next(filter(None, of_a_feature), None) or definition.settings.pruning.points(definition.num_points)
 
 
 def _pruning_row(points: Sequence[int], definition: StudyDefinition) -> tuple[str, str]:

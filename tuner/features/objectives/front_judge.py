@@ -9,9 +9,9 @@ from tuner.features.objectives.facts import MARGINS
 from tuner.features.objectives.leads import (
     Margins,
     Objectives,
-    RungMargins,
     describe_margins,
-    measure_margins,
+    measured,
+    rung_points,
 )
 from tuner.features.objectives.pareto_front import Losses
 from tuner.results.metric import STEP_TOLERANCE, make_metric, make_others
@@ -39,14 +39,12 @@ class FrontJudge:
         self._study = study
         self._note = note
         self._pruning = definition.settings.pruning
-        self._points = self._pruning.points(definition.num_points)
+        self._points = rung_points(self._pruning, definition.num_points)
         self._final: list[Losses] = []
         self._early: dict[int, list[Losses | None]] = {point: [] for point in self._points}
-        self._rungs: dict[int, RungMargins] | None = None
+        self._known = _kept(study)
         self._limit = 0.0
         self._hopeless: set[str] = set()
-        if (known := _kept(study)) is not None:
-            self._rungs = _by_point(known)
 
     def answer(self, registry: RunRegistry, run: Run, step: float) -> Verdict:
         """The verdict on a run that has just reported at this step."""
@@ -64,7 +62,7 @@ class FrontJudge:
             self._hopeless.add(run.key)
 
     def see(self, record: RunRecord) -> None:
-        """Takes in a run that has ended, and measures the margins once enough runs are complete."""
+        """Takes in a run that has ended, and measures margins when enough runs are complete."""
         self._limit = self._limit or record.time_limit
         final = self._objectives.final(record)
         if not (record.complete and record.feasible) or final is None:
@@ -72,25 +70,21 @@ class FrontJudge:
         self._final.append(final)
         for point, early in self._early.items():
             early.append(self._objectives.early(record.curve, record.times, point / self._definition.num_points))
-        if self._rungs is None and len(self._final) >= self._pruning.min_trials:
-            self._measure()
+        known = measured(self._pruning, self._definition.num_points, self._known, self._early, self._final)
+        if known is not None:
+            self._keep(known)
 
-    def _measure(self) -> None:
-        num_points = self._definition.num_points
-        rungs = tuple(
-            RungMargins(point, point / num_points, measure_margins(self._pruning, early, self._final))
-            for point, early in self._early.items()
-        )
-        known = Margins(len(self._final), rungs)
-        self._rungs = _by_point(known)
+    def _keep(self, known: Margins) -> None:
+        before, self._known = self._known, known
         self._study.set_user_attr(MARGINS.key_kept, asdict(known))
-        self._note(describe_margins(self._objectives, known))
+        if before is None or before.used != known.used:
+            self._note(describe_margins(self._objectives, known))
 
     def _at(self, point: int) -> float:
         return point / self._definition.num_points - STEP_TOLERANCE
 
     def _is_hopeless(self, run: Run, point: int) -> bool:
-        rung = (self._rungs or {}).get(point)
+        rung = next((one for one in self._known.used if one.point == point), None) if self._known else None
         if rung is None:
             return False
         own = self._objectives.early(run.points, run.timing.seconds, rung.fraction)
@@ -101,10 +95,6 @@ class FrontJudge:
     def _objectives(self) -> Objectives:
         """With the time limit that the first complete run has set, if a score goes by one."""
         return Objectives(self._definition.metric, self._definition.others, self._limit)
-
-
-def _by_point(known: Margins) -> dict[int, RungMargins]:
-    return {rung.point: rung for rung in known.rungs}
 
 
 def _kept(study: optuna.Study) -> Margins | None:

@@ -7,7 +7,7 @@ import optuna
 from tuner.features.objectives.facts import FRONT
 from tuner.features.objectives.front_judge import FrontJudge, describe_kept
 from tuner.features.objectives.front_selection import FrontSelection
-from tuner.features.objectives.leads import NUM_AHEAD
+from tuner.features.objectives.leads import NUM_AHEAD, rung_points
 from tuner.features.objectives.pareto_front import Losses, front_of
 from tuner.study.definition import StudyDefinition
 from tuner.study.features import InStudy
@@ -23,9 +23,13 @@ def _judge(definition: StudyDefinition, study: optuna.Study, note: Callable[[str
 
 
 def _used_where(definition: StudyDefinition) -> str:
-    known = f"as measured in the first {definition.settings.pruning.min_trials} runs"
+    known = f"as measured in the first {definition.settings.pruning.min_trials} runs or later"
     ahead = f"for runs that {NUM_AHEAD} others are ahead of in all objectives by more than chance, {known}"
     return ahead if definition.others else ""
+
+
+def _rungs(definition: StudyDefinition) -> tuple[int, ...]:
+    return rung_points(definition.settings.pruning, definition.num_points) if definition.others else ()
 
 
 def _best_jobs(losses: Mapping[int, Losses]) -> list[int]:
@@ -46,6 +50,7 @@ PART = InStudy(
     judge=_judge,
     why_pruned=describe_kept,
     used_where=_used_where,
+    rungs=_rungs,
     best_jobs=_best_jobs,
     seen=_seen,
 )
