@@ -226,7 +226,14 @@ STARTS = {
     ),
     "a population": (["study=pbt", "agent=ppo"], []),
     "a default outside": (["space.agent.gamma.low=0.995"], []),
-    "a prior": (["+space.agent.gamma.prior=0.98"], ["prior"]),
+    "a prior": (["+space.agent.gamma.prior=0.98"], ["prior", "default"]),
+    "a prior that is the default": (["+space.agent.gamma.prior=0.99", "++agent.gamma=0.99"], ["prior"]),
+    "a prior and a default outside": (["+space.agent.gamma.prior=0.998", "space.agent.gamma.low=0.995"], ["prior"]),
+    "a prior alone": (["+space.agent.gamma.prior=0.98", "warm_start=off"], ["prior"]),
+    "a prior and an experiment": (
+        ["+space.agent.gamma.prior=0.98", "warm_start=dqn_cartpole"],
+        ["prior", "dqn_cartpole"],
+    ),
     "an experiment": (["warm_start=dqn_cartpole"], ["dqn_cartpole"]),
 }
 
@@ -247,6 +254,20 @@ def test_a_study_begun_without_the_default_goes_on_without_it(tuner: CommandLine
     tune(tuner, "agent=dqn", "study.name=new")
     with StudyStore(STORAGE) as store:
         assert summarise(store, "new", tuner.folder / "studies" / "new").starts == {"trial 0": "default"}
+
+
+def test_a_study_with_priors_goes_on_as_it_began(tuner: CommandLine) -> None:
+    """Begun with the default beside them, or without it, as all were before the default was tried beside priors."""
+    for name, starts, more in (
+        ("both", {"trial 0": "prior", "trial 1": "default"}, []),
+        ("alone", {"trial 0": "prior"}, ["warm_start=off"]),
+    ):
+        typed = ["agent=dqn", "+space.agent.gamma.prior=0.98", f"study.name={name}"]
+        tune(tuner, *typed, *more)
+        tune(tuner, *typed, "study.num_trials=6")
+        with StudyStore(STORAGE) as store:
+            summary = summarise(store, name, tuner.folder / "studies" / name)
+        assert (len(summary.stage("screen")), summary.starts) == (6, starts)
 
 
 @pytest.mark.parametrize("name", sorted(SMALL_AGENTS))
