@@ -145,7 +145,7 @@ class _Check:
             tried.attempts[place] = self._ended(tried, place, self._logged.pop(event.key, None), event.result)
 
     def _ended(self, tried: _Tried, place: int, logged: Attempt | None, result: TrialResult) -> Attempt:
-        """What an attempt has come to. An error is raised again by the same attempt in this process."""
+        """The result of an attempt. An error is raised again by the same attempt in this process."""
         if self._said is not None and result.reason and logged is not None and result.reason not in self._said:
             self._said.add(result.reason)
             _log.warning("%s", result.reason)

@@ -237,6 +237,11 @@ class StudySettings(Section, path="study"):
         return None if self.budget is None else seconds_of("study.budget", self.budget)
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether a budget of time or of environment steps says when screening ends."""
+        return self.budget is not None or self.max_env_steps is not None
+
+    @property
     def num_entrants(self) -> int:
         """Configurations in the race, if that many have come to a good end."""
         asked = math.ceil(math.sqrt(self.num_trials)) if self.num_race is None else self.num_race
@@ -356,8 +361,13 @@ class Decider(Protocol):
         """Refuses studies that it cannot decide, by a `UserError`."""
         ...
 
-    def planned(self, stages: tuple[StagePlan, ...]) -> tuple[StagePlan, ...]:
-        """The stages of a study, given those that it would have without this."""
+    def planned(self, stages: tuple[StagePlan, ...], num_screened: float) -> tuple[StagePlan, ...]:
+        """The stages of a study, given those that it would have without this.
+
+        Args:
+            stages: The latter.
+            num_screened: Whole runs of screening, where a budget says how many; else 0.
+        """
         ...
 
 

@@ -310,5 +310,5 @@ class _Looks(Callback):
 
 
 def _apart(one: tuple[int, int], other: tuple[int, int], num_env_steps: int, num_updates: int) -> bool:
-    """Whether so many environment steps or so many gradient steps lie between."""
+    """Whether at least this number of environment steps, or of gradient steps, lies between."""
     return other[0] - one[0] >= num_env_steps or other[1] - one[1] >= num_updates

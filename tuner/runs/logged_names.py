@@ -17,7 +17,7 @@ _CLIPPED: Final = "gradient_norm"
 _CLIPPING: Final = "training.max_grad_norm"
 _NUMBER: Final = re.compile(r":\d+$")
 _OF_SECTIONS: Final = ("agent._target_", "adaptive", "schedule")
-"""What decides on names, and is looked at in the default configuration only."""
+"""Settings that decide on names. They are looked at in the default configuration only."""
 
 
 def logged_names(config: JsonDict, searched: Collection[str]) -> frozenset[str] | None:

@@ -6,7 +6,9 @@ the best of them, which will run again, and one more may be one of the long ones
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -29,7 +31,7 @@ def check_budget(definition: StudyDefinition) -> None:
     most, total_steps = definition.settings.max_env_steps, definition.total_steps
     if most is None:
         return
-    later = _later_runs(definition)
+    later = _later_runs(definition, 0.0)
     fewest = min(definition.settings.num_candidates, definition.settings.num_trials) + sum(later)
     if fewest * total_steps > most:
         raise UserError(
@@ -47,19 +49,23 @@ def affordable_trials(definition: StudyDefinition, parallel: int, run_s: float |
         parallel: Runs at a time.
         run_s: Seconds of one run; None: not known.
     """
-    settings, total_steps, later = definition.settings, definition.total_steps, _later_runs(definition)
-    bounds = [settings.num_trials]
-    if settings.max_env_steps is not None and total_steps:
-        bounds.append(settings.max_env_steps // total_steps - sum(later))
-    if settings.budget_s is not None and run_s:
-        bounds.append(int((settings.budget_s - _later_seconds(later, parallel, run_s)) / run_s) * parallel)
-    return max(min(bounds), min(settings.num_candidates, settings.num_trials))
+    settings, total_steps = definition.settings, definition.total_steps
+
+    def is_too_many(num_trials: int) -> bool:
+        later = _later_runs(definition, num_trials)
+        most_steps = math.inf if settings.max_env_steps is None else settings.max_env_steps
+        most_s = math.inf if settings.budget_s is None else settings.budget_s
+        seconds = 0.0 if run_s is None else _stage_seconds([num_trials, *later], parallel, run_s)
+        return (num_trials + sum(later)) * total_steps > most_steps or seconds > most_s
+
+    most = bisect_left(range(1, settings.num_trials + 1), x=True, key=is_too_many)
+    return max(most, min(settings.num_candidates, settings.num_trials))
 
 
 def seconds_too_many(definition: StudyDefinition, parallel: int, run_s: float | None) -> float:
     """The seconds of what must follow screening, where that is more than the budget of time; else 0."""
     budget_s = definition.settings.budget_s
-    later_s = 0.0 if run_s is None else _later_seconds(_later_runs(definition), parallel, run_s)
+    later_s = 0.0 if run_s is None else _stage_seconds(_later_runs(definition, 0.0), parallel, run_s)
     return later_s if budget_s is not None and later_s > budget_s else 0.0
 
 
@@ -80,14 +86,14 @@ class Allowance:
 
     def __init__(self, definition: StudyDefinition, parallel: int, spent_s: Callable[[], float]) -> None:
         self._settings = definition.settings
-        self._later_runs = _later_runs(definition)
+        self._later_runs = partial(_later_runs, definition)
         self._parallel = parallel
         self._spent_s = spent_s
         self._total_steps = definition.total_steps
         self._seen: set[int] = set()
         self._complete_s: list[float] = []
         self._best: list[tuple[float, float]] = []  # score and seconds of as many as will be confirmed
-        self._env_steps = 0.0
+        self._num_whole = 0.0  # runs; a pruned one counts by its share
         self._run_seconds = 0.0
         self.why_not = self.advice = ""
 
@@ -96,7 +102,7 @@ class Allowance:
         if record.outcome is None or record.number in self._seen or record.stage != SCREEN:
             return
         self._seen.add(record.number)
-        self._env_steps += used_share(record) * self._total_steps
+        self._num_whole += used_share(record)
         self._run_seconds += record.seconds
         if record.complete:
             self._complete_s.append(record.seconds)
@@ -107,24 +113,23 @@ class Allowance:
     def one_more(self, num_entered: int) -> bool:
         """Whether one more fits, beside those that have been entered; if not, `why_not` says why in words."""
         if num_entered >= self._settings.num_candidates:
-            self.why_not = self._want_of_steps(num_entered) or self._want_of_time()
+            self.why_not = self._want_of_steps(num_entered) or self._want_of_time(num_entered)
         return not self.why_not
 
     def _want_of_steps(self, num_entered: int) -> str:
-        most = self._settings.max_env_steps
-        later = sum(self._later_runs) * self._total_steps
-        under_way = (num_entered - len(self._seen)) * self._total_steps
-        if most is None or self._env_steps + under_way + self._total_steps + later <= most:
+        most, num_screened = self._settings.max_env_steps, self._num_with_one_more(num_entered)
+        later = sum(self._later_runs(num_screened)) * self._total_steps
+        if most is None or num_screened * self._total_steps + later <= most:
             return ""
         return f"study.max_env_steps={most}: what follows takes up to {later:,} of them"
 
-    def _want_of_time(self) -> str:
+    def _want_of_time(self, num_entered: int) -> str:
         budget_s = self._settings.budget_s
         if budget_s is None or not self._complete_s:
             return ""
         run_s = self._seconds_of_the_best()
         one_more_s = max(run_s, float(np.quantile(self._complete_s, _ONE_MORE)))
-        later_s = _later_seconds(self._later_runs, self._parallel, run_s)
+        later_s = _stage_seconds(self._later_runs(self._num_with_one_more(num_entered)), self._parallel, run_s)
         # Of a session that was killed the last half minute is unknown; its runs are known.
         spent_s = max(self._spent_s(), self._run_seconds / self._parallel)
         if spent_s + one_more_s + later_s <= budget_s:
@@ -137,6 +142,10 @@ class Allowance:
             f"{_one_more(one_more_s, run_s) if not over else ''}"
         )
 
+    def _num_with_one_more(self, num_entered: int) -> float:
+        """Whole runs of screening if one more is entered; those under way may come to their end."""
+        return self._num_whole + num_entered - len(self._seen) + 1
+
     def _seconds_of_the_best(self) -> float:
         """Their mean; of all where none is feasible. A better configuration often takes longer than others do."""
         return float(np.mean([seconds for _, seconds in self._best] or self._complete_s))
@@ -146,11 +155,11 @@ def _one_more(one_more_s: float, run_s: float) -> str:
     return f", and one more run up to {format_seconds(one_more_s)}" if one_more_s > run_s else ""
 
 
-def _later_runs(definition: StudyDefinition) -> list[int]:
-    """Runs of each stage after screening."""
-    return [plan.num_runs for plan in definition.plan() if plan.stage != SCREEN]
+def _later_runs(definition: StudyDefinition, num_screened: float) -> list[int]:
+    """Runs of each stage after screening, by how many whole runs that takes."""
+    return [plan.num_runs for plan in definition.plan(num_screened) if plan.stage != SCREEN]
 
 
-def _later_seconds(later_runs: Sequence[int], parallel: int, run_s: float) -> float:
-    """They run one stage after the other, none of them pruned."""
-    return sum(math.ceil(num_runs / parallel) for num_runs in later_runs) * run_s
+def _stage_seconds(num_runs: Sequence[int], parallel: int, run_s: float) -> float:
+    """Of stages with these numbers of runs, one stage after the other. No run is pruned."""
+    return sum(math.ceil(num / parallel) for num in num_runs) * run_s

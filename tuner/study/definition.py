@@ -221,11 +221,18 @@ class StudyDefinition:
         """That which draws configurations."""
         return SCREEN if self.search is None else self.search.stage
 
-    def plan(self) -> tuple[StagePlan, ...]:
-        """Stages of the study."""
+    def plan(self, num_screened: float = 0.0) -> tuple[StagePlan, ...]:
+        """Stages of the study.
+
+        Args:
+            num_screened: Whole runs that screening takes, a pruned one counted by its share. Within a budget, more of
+                them may mean more runs behind them.
+        """
         make = plan_stages if self.search is None else self.search.plan
         stages = make(self.settings, self.seed, self.total_steps)
-        return stages if self.decision is None else self.decision.planned(stages)
+        if self.decision is None:
+            return stages
+        return self.decision.planned(stages, num_screened if self.settings.is_bounded else 0.0)
 
     def run_config(self, values: JsonDict, seed: int, schedule: Schedule | None = None) -> JsonDict:
         """The config of one run: these values in place, how they change, and its own seed."""

@@ -82,7 +82,7 @@ def describe_plan(
         replace(plan, num_configurations=num_trials, env_steps=num_trials * total_steps)
         if plan.stage == SCREEN
         else plan
-        for plan in definition.plan()
+        for plan in definition.plan(num_trials)
     ]
     framework = f" ({definition.backend})" if definition.backend else ""
     prunes = prunes and not why_unpruned(describe(definition))

@@ -33,7 +33,7 @@ from tuner.study.space.parameter_text import axis_kind, describe_values
 from tuner.study.storage import store as attributes
 from tuner.study.storage.homes import is_home
 from tuner.study.storage.ownership import OWNER
-from tuner.study.storage.store import StudyStore, unlike_versions, versions_of
+from tuner.study.storage.store import NUM_SHARED, StudyStore, unlike_versions, versions_of
 from tuner.study.storage.trial_records import RUN_ATTRIBUTE, START_ATTRIBUTE, default_trial, read_records
 from tuner.study.sweep.job_registry import other_objectives
 from tuner.study.sweep.sweep_study import RETURNED, SWEEP_FOLDER, best_jobs, home_of_sweep
@@ -214,7 +214,7 @@ _SIZES = {
     "further seeds in the race": "num_race_seeds",
     "candidates confirmed": "num_candidates",
     "seeds per candidate": "num_select_seeds",
-    "runs after screening, shared out by a model": "num_shared_runs",
+    "runs after screening, shared out by a model": NUM_SHARED,
     "test seeds": "num_test_seeds",
     "environment steps per run": "total_steps",
     "seconds in all": "budget_s",

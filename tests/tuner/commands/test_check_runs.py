@@ -138,7 +138,7 @@ def test_a_process_that_was_killed_is_not_repeated_here(simulate: Simulate) -> N
 
 
 class Counts:
-    """The part of an agent that is looked at: it takes steps, and is as good as it is told to be.
+    """The part of an agent that is looked at: it takes steps, and is as good as its settings say.
 
     Args:
         steps: Environment steps and gradient steps of a phase.

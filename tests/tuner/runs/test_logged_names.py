@@ -18,7 +18,7 @@ from tuner.trial.messages import JsonDict
 
 AGENTS = Path(note_rl.__file__ or "").parent / "agents"
 OF_VALUES = {"q_mean", "at_bounds"}
-"""What DQN reports, which its kinds of values make a dictionary of."""
+"""Names that DQN reports, of which its kinds of values make a dictionary."""
 NAMELESS = {"double_dqn", "dueling_dqn"}
 
 

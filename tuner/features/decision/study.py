@@ -9,11 +9,13 @@ from tuner.features.decision.allocation_registry import AllocationRegistry
 from tuner.features.decision.decision_rules import CONFIRMED, ByAllRuns, ByModel
 from tuner.features.decision.facts import BELIEVED, DECISION
 from tuner.features.decision.model import StudyModel
+from tuner.results.insights.effort import used_share
 from tuner.results.records import CONFIRM, TEST, RunRecord
 from tuner.results.selection import WinnerSelection, choose_winner
 from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.dispatch import Stage
 from tuner.study.features import Bench, InStudy, Probe
+from tuner.study.storage.store import NUM_SHARED, SETTINGS
 from tuner.trial.messages import JsonDict
 
 _KEY = DECISION.key_kept
@@ -73,7 +75,12 @@ def _decide(bench: Bench, screened: Sequence[RunRecord]) -> list[RunRecord]:
         run = model.next_run(is_last=is_last)
         return Candidate.of(run, space.values(drawn[run.number], config))
 
-    num_runs = sum(plan.num_runs for plan in definition.plan() if plan.stage == CONFIRM)
+    num_screened = sum(map(used_share, screened))
+    # Within a budget that is known only now.
+    num_runs = sum(plan.num_runs for plan in definition.plan(num_screened) if plan.stage == CONFIRM)
+    sizes = study.user_attrs[SETTINGS]
+    if sizes[NUM_SHARED] != num_runs:
+        study.set_user_attr(SETTINGS, {**sizes, NUM_SHARED: num_runs})
     registry = AllocationRegistry(bench.open_stage(CONFIRM), definition, len(screened), num_runs, choose)
     bench.listener.on_stage(CONFIRM, registry.total, registry.records())
     bench.run_stage(Stage(bench.in_parts(registry)))

@@ -38,6 +38,8 @@ from tuner.trial.messages import JsonDict
 
 DEFINITION = "definition"
 SETTINGS = "settings"
+NUM_SHARED = "num_shared_runs"
+"""In these: runs behind screening that a model shares out."""
 RANDOM_SCORE = "random_score"
 RUNGS = "rungs"
 WINNER = "winner"
@@ -359,7 +361,7 @@ def settings_to_json(definition: StudyDefinition) -> JsonDict:
     shared = sum(plan.shared_runs or 0 for plan in definition.plan())
     return {
         **searched,
-        **({"num_shared_runs": shared} if shared else again),
+        **({NUM_SHARED: shared} if shared else again),
         "num_test_seeds": settings.num_test_seeds,
         "total_steps": definition.total_steps or None,
         "min_trials_to_prune": settings.pruning.min_trials,

@@ -88,6 +88,36 @@ def test_as_many_runs_as_race_and_confirmation_would_have_on_the_seeds_of_confir
     assert summary.budget == {"screening trials": 8, **words, "test seeds": 2, "environment steps per run": 900}
 
 
+@pytest.mark.parametrize(
+    ("bound", "num_screened", "num_again"),
+    [
+        ({"max_env_steps": 41 * 900}, 25, 12),  # and 2 + 2 of the test: 26 screened would bring 13 further runs
+        ({"max_env_steps": 25 * 900}, 14, 7),
+        ({"max_env_steps": 20 * 900}, 9, 7),  # no fewer than without a budget
+        ({"budget": 41.0}, 25, 12),
+        ({"num_trials": 25}, 25, 7),  # without a budget as many as are asked for
+    ],
+)
+def test_a_budget_gives_one_run_behind_screening_for_two_of_it(
+    tmp_path: Path, bound: dict[str, Any], num_screened: int, num_again: int
+) -> None:
+    summary = study(tmp_path, **{"num_trials": 100, **bound})
+    assert (len(summary.stage("screen")), len(summary.stage("confirm"))) == (num_screened, num_again)
+    assert summary.budget["runs after screening, shared out by a model"] == num_again
+    more = study(tmp_path, **{"num_trials": 100, **bound})  # nothing is left to do
+    assert len(more.runs) == len(summary.runs)
+
+
+def test_a_pruned_run_counts_by_its_share(tmp_path: Path) -> None:
+    pruning = {"pruner": asha(), "pruning": QUICK_PRUNING}
+    summary = study(tmp_path, num_trials=100, max_env_steps=41 * 900, **pruning)
+    screened = summary.stage("screen")
+    assert any(one.outcome is Outcome.PRUNED for one in screened)
+    num_whole = sum(one.curve[-1][0] if one.outcome is Outcome.PRUNED else 1.0 for one in screened)
+    assert 24.0 < num_whole < len(screened)
+    assert len(summary.stage("confirm")) == num_whole // 2
+
+
 def test_configurations_that_cannot_be_distinguished_have_most_runs(tmp_path: Path) -> None:
     """All but two configurations come to nothing: these two have all runs, or all but a few."""
     good: list[float] = []
