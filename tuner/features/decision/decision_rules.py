@@ -13,7 +13,7 @@ from tuner.trial.messages import JsonDict
 SCREENED_FOR_EACH: Final = 2
 """Whole runs of screening for each run behind it, as in study=quick, where a budget leaves time for more of both.
 
-Replayed studies of 90 runs had a regret that was lower by 12 % [1, 24] than with ten runs behind screening
+Replayed studies of 90 runs had a regret that was lower by 13 % [2, 25] than with ten runs behind screening
 (`tests/benchmarks/search.md`).
 """
 MOST_BY_BUDGET: Final = 50
