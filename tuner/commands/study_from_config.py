@@ -218,7 +218,7 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
 def _may_try(sampler: JsonDict, space: Space, run_config: JsonDict) -> bool:
     """Whether a search may begin with the default configuration: it is in the space, and no list of points is tried.
 
-    Priors do not take its place: without it, the regret was higher by 30 to 90 (`tests/benchmarks/search.md`). One
+    Priors do not take its place: without it, the regret was higher by 30 to 84 (`tests/benchmarks/search.md`). One
     that is the configuration of all priors is tried once.
     """
     names = {str(node["_target_"]).rpartition(".")[2] for _, node in targets_in(sampler)}  # one may be in another

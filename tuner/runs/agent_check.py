@@ -212,11 +212,13 @@ def reduced(config: JsonDict, typed: Collection[str]) -> tuple[JsonDict, dict[st
 
     Args:
         config: Of a run, resolved.
-        typed: Config paths that somebody has chosen: they stay.
+        typed: Config paths that somebody has chosen, or groups: they stay.
     """
     found, changed = copy.deepcopy(config), {}
     for path, most in LARGEST.items():
-        if path in typed or not has_path(config, path):
+        is_chosen = any(f"{path}.".startswith(f"{one}.") for one in typed)
+        is_of_rollout = path.startswith("buffer.") and not has_path(config, "buffer.capacity")
+        if is_chosen or is_of_rollout or not has_path(config, path):
             continue
         before: Any = get_path(config, path)
         sizes = before if isinstance(before, list) else [before]

@@ -40,10 +40,10 @@ def logged_names(config: JsonDict, searched: Collection[str]) -> frozenset[str] 
     constants = class_constants(target)
     reported = constants.get("reported_names", Declared.reported_names)
     assert isinstance(reported, tuple)
-    names = {*_ALWAYS, *map(str, reported), *config["schedule"]}
+    names = {*_ALWAYS, *map(str, reported), *(config.get("schedule") or {})}
     if constants.get("on_policy") is not False:
         names.update(_OF_ROLLOUTS)
-    if config["training"]["max_grad_norm"] is not None or _CLIPPING in searched:
+    if config["training"].get("max_grad_norm", "as the class says") is not None or _CLIPPING in searched:
         names.add(_CLIPPED)
     return frozenset({*_EVALUATIONS, *(f"train/{name}" for name in names)})
 

@@ -140,6 +140,7 @@ def test_a_function_is_refused(tuner: CommandLine) -> None:
         ("sac", ("network.hidden_sizes=[256,32]",), {"buffer.batch_size": 64}),
         ("sac", ("network.hidden_sizes=[256,32]", "buffer.batch_size=99"), {}),
         ("crossq", ("buffer.batch_size=256",), {path: [64, 64] for path in WIDE}),
+        ("sac", ("network=mlp_tanh",), {"buffer.batch_size": 64}),
         ("ppo", (), {}),
         ("a2c", (), {}),  # a whole rollout is a minibatch
     ],
@@ -154,3 +155,11 @@ def test_sizes_that_nobody_typed_are_those_of_small_tasks(
     assert {path: get_path(found, path) for path in lowered} == lowered
     assert found["training"] == config["training"]
     assert not any(get_path(config, path) == size for path, size in lowered.items())
+
+
+def test_minibatches_of_a_rollout_stay_as_they_decide_on_its_sequences() -> None:
+    command = COMMANDS["check"]
+    config = resolve(
+        command.checked(command.meant(["agent=ppo", "buffer.num_steps=64", "buffer.batch_size=128"])).config
+    )
+    assert reduced(config, []) == (config, {})

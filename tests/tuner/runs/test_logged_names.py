@@ -99,3 +99,11 @@ def test_names_follow_the_settings() -> None:
     assert {"train/eps", "train/gradient_norm", "train/at_bounds"} <= scheduled
     assert "train/explained_variance" not in scheduled
     assert without_number("train/learning_rate:1") == "train/learning_rate"
+
+
+def test_sections_and_keys_may_be_left_out() -> None:
+    config = config_of("note_rl.agents.pytorch.R2D2", training={})
+    del config["schedule"]
+    names = logged_names(config, ())
+    assert names is not None
+    assert {"train/q_mean", "train/gradient_norm"} <= names  # the class of R2D2 has a limit of its own

@@ -15,6 +15,7 @@ from tuner.features.constraints.inequalities import KEY, Constraint, is_of_curve
 from tuner.results.metric import SECONDS
 from tuner.results.number_format import join_words
 from tuner.results.records import SCREEN, RunRecord
+from tuner.runs.functions import function_name
 from tuner.runs.logged_names import logged_names, without_number
 from tuner.study.definition import TRAINING_ENTRY, StudyDefinition
 from tuner.study.features import InStudy
@@ -64,7 +65,7 @@ def _check_logged(definition: StudyDefinition, logged: Sequence[Constraint]) -> 
     for one in named:
         if names is not None and without_number(one.name) not in names:
             raise UserError(
-                f"{KEY}: {str(one)!r} names {one.name}, which no run of agent={definition.agent} logs"
+                f"{KEY}: {str(one)!r} names {one.name}, which no run of {function_name(definition.config)} logs"
                 f"{one_of(_like(one.name, names)) or some_of(sorted(names))}"
             )
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import optuna
 
-from tuner.features.decision.facts import RUNS_BEFORE
+from tuner.features.decision.facts import RUNS_BEFORE, RUNS_BY_BUDGET
 from tuner.results.protocol import stage_seeds
 from tuner.results.records import CONFIRM
 from tuner.study.definition import Candidate, StudyDefinition
@@ -23,17 +23,13 @@ class AllocationRegistry(SeedRegistry):
     Args:
         study: Optuna's, of the stage.
         definition: The study.
-        num_screened: Configurations there are to choose from. Where more were screened since runs were handed out,
-            the runs so far tell little of these, and as many follow anew.
-        num_runs: How many there are to be.
+        num_runs: How many there are to be in all.
         choose: Says whose run is the next.
     """
 
-    def __init__(
-        self, study: optuna.Study, definition: StudyDefinition, num_screened: int, num_runs: int, choose: Choose
-    ) -> None:
+    def __init__(self, study: optuna.Study, definition: StudyDefinition, num_runs: int, choose: Choose) -> None:
         super().__init__(study, CONFIRM, definition, [], [])
-        self._total = max(_runs_before(study, num_screened) + num_runs, self._total)
+        self._total = max(num_runs, self._total)
         self._choose = choose
 
     def next_run(self) -> Run | None:
@@ -48,10 +44,22 @@ class AllocationRegistry(SeedRegistry):
         return super().next_run()
 
 
-def _runs_before(study: optuna.Study, num_screened: int) -> int:
-    """How many runs there were when this number of configurations was first reached; kept from then on."""
-    kept = dict(RUNS_BEFORE.read(study.user_attrs.get(RUNS_BEFORE.key_kept, {})))
-    if (key := str(num_screened)) not in kept:
-        kept[key] = len(study.get_trials(deepcopy=False))
-        study.set_user_attr(RUNS_BEFORE.key_kept, kept)
-    return kept[key]
+def runs_in_all(study: optuna.Study, num_screened: int, num_anew: int, num_by_budget: int) -> int:
+    """How many runs the stage is to have, those handed out before included.
+
+    Args:
+        study: Optuna's, of the stage.
+        num_screened: Configurations there are to choose from. Where more were screened since runs were handed out,
+            the runs so far tell little of these.
+        num_anew: Runs that follow each time.
+        num_by_budget: Runs in all that the budget gives. Only the budget at the first time counts.
+    """
+    before, by_budget = (
+        dict(fact.read(study.user_attrs.get(fact.key_kept, {}))) for fact in (RUNS_BEFORE, RUNS_BY_BUDGET)
+    )
+    if (key := str(num_screened)) not in before:
+        by_budget[key] = num_by_budget
+        study.set_user_attr(RUNS_BY_BUDGET.key_kept, by_budget)
+        before[key] = len(study.get_trials(deepcopy=False))
+        study.set_user_attr(RUNS_BEFORE.key_kept, before)
+    return max(before[key] + num_anew, by_budget.get(key, 0))

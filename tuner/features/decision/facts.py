@@ -34,3 +34,6 @@ DECISION: Final = Fact[str]("decision", "", str)
 
 RUNS_BEFORE: Final = Fact[Mapping[str, int]]("runs_before", {}, Mapping[str, int], stage=CONFIRM)
 """By number of configurations to choose from: how many runs had been handed out when it was first reached."""
+
+RUNS_BY_BUDGET: Final = Fact[Mapping[str, int]]("runs_by_budget", {}, Mapping[str, int], stage=CONFIRM)
+"""The same: how many runs the budget gave in all, so that a study that has ended stays so under another budget."""

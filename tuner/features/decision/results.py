@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tuner.features.decision.decision_rules import DECISIONS, ByAllRuns, preferred
-from tuner.features.decision.facts import BELIEVED, DECISION, RUNS_BEFORE, Believed
+from tuner.features.decision.facts import BELIEVED, DECISION, RUNS_BEFORE, RUNS_BY_BUDGET, Believed
 from tuner.results.features import InResults
 from tuner.results.findings import Estimate, estimate
 from tuner.results.number_format import join_words
@@ -45,7 +45,7 @@ def _reach(number: int) -> str:
 
 
 PART = InResults(
-    facts=(BELIEVED, DECISION, RUNS_BEFORE),
+    facts=(BELIEVED, DECISION, RUNS_BEFORE, RUNS_BY_BUDGET),
     decisions=DECISIONS,
     preferred_decision=preferred,
     tuning=_tuning,

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 import optuna
 
-from tuner.features.decision.allocation_registry import AllocationRegistry
+from tuner.features.decision.allocation_registry import AllocationRegistry, runs_in_all
 from tuner.features.decision.decision_rules import CONFIRMED, ByAllRuns, ByModel
 from tuner.features.decision.facts import BELIEVED, DECISION
 from tuner.features.decision.model import StudyModel
@@ -75,13 +75,15 @@ def _decide(bench: Bench, screened: Sequence[RunRecord]) -> list[RunRecord]:
         run = model.next_run(is_last=is_last)
         return Candidate.of(run, space.values(drawn[run.number], config))
 
-    num_screened = sum(map(used_share, screened))
-    # Within a budget that is known only now.
-    num_runs = sum(plan.num_runs for plan in definition.plan(num_screened) if plan.stage == CONFIRM)
+    num_anew, num_by_budget = (
+        sum(plan.num_runs for plan in definition.plan(num_screened) if plan.stage == CONFIRM)
+        for num_screened in (0.0, sum(map(used_share, screened)))
+    )
+    stage = bench.open_stage(CONFIRM)
+    registry = AllocationRegistry(stage, definition, runs_in_all(stage, len(screened), num_anew, num_by_budget), choose)
     sizes = study.user_attrs[SETTINGS]
-    if sizes[NUM_SHARED] != num_runs:
-        study.set_user_attr(SETTINGS, {**sizes, NUM_SHARED: num_runs})
-    registry = AllocationRegistry(bench.open_stage(CONFIRM), definition, len(screened), num_runs, choose)
+    if sizes[NUM_SHARED] != registry.total:  # known only now
+        study.set_user_attr(SETTINGS, {**sizes, NUM_SHARED: registry.total})
     bench.listener.on_stage(CONFIRM, registry.total, registry.records())
     bench.run_stage(Stage(bench.in_parts(registry)))
     known = model.chosen()

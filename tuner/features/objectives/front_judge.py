@@ -40,8 +40,8 @@ class FrontJudge:
         self._note = note
         self._pruning = definition.settings.pruning
         self._points = rung_points(self._pruning, definition.num_points)
-        self._final: list[Losses] = []
-        self._early: dict[int, list[Losses | None]] = {point: [] for point in self._points}
+        self._final: dict[int, Losses] = {}  # by number of the run
+        self._early: dict[int, dict[int, Losses | None]] = {point: {} for point in self._points}
         self._known = _kept(study)
         self._limit = 0.0
         self._hopeless: set[str] = set()
@@ -67,10 +67,14 @@ class FrontJudge:
         final = self._objectives.final(record)
         if not (record.complete and record.feasible) or final is None:
             return
-        self._final.append(final)
+        num_points = self._definition.num_points
+        self._final[record.number] = final
         for point, early in self._early.items():
-            early.append(self._objectives.early(record.curve, record.times, point / self._definition.num_points))
-        known = measured(self._pruning, self._definition.num_points, self._known, self._early, self._final)
+            early[record.number] = self._objectives.early(record.curve, record.times, point / num_points)
+        order = sorted(self._final)  # not that in which they ended, which a continued study does not know
+        early_ones = {point: [early[number] for number in order] for point, early in self._early.items()}
+        final_ones = [self._final[number] for number in order]
+        known = measured(self._pruning, num_points, self._known, early_ones, final_ones)
         if known is not None:
             self._keep(known)
 
@@ -88,7 +92,7 @@ class FrontJudge:
         if rung is None:
             return False
         own = self._objectives.early(run.points, run.timing.seconds, rung.fraction)
-        known = [other for other in self._early[point] if other is not None]
+        known = [other for other in self._early[point].values() if other is not None]
         return own is not None and rung.is_hopeless(own, known)
 
     @property

@@ -118,7 +118,7 @@ class RungMargins:
 
 @dataclass(frozen=True)
 class Margins:
-    """The margins at the rungs of a study, measured once, so that a continued study decides alike.
+    """The margins at the rungs of a study. They are kept, so that a continued study decides alike.
 
     Attributes:
         num_trials: Complete runs that there were when the last rungs were measured.

@@ -103,7 +103,7 @@ class LiveDisplay(StudyListener):
     def _planned(self, num_trials: int) -> dict[str, int]:
         """Runs of each stage, if the search has a number of trials."""
         definition = replace(self._definition, settings=replace(self._settings, num_trials=num_trials))
-        return {plan.stage: plan.num_runs for plan in definition.plan()}
+        return {plan.stage: plan.num_runs for plan in definition.plan(num_trials)}
 
     def _update(self) -> None:
         now = time.monotonic()

@@ -463,10 +463,10 @@ def test_constraints_from_python() -> None:
 @pytest.mark.parametrize(
     ("typed", "why"),
     [
-        ("train/nosuch<5", "'train/nosuch<5' names train/nosuch, which no run of agent=ppo logs; there is eval/mean_"),
+        ("train/nosuch<5", "'train/nosuch<5' names train/nosuch, which no run of PPO logs; there is eval/mean_"),
         ("train/clip_fracton<0.2", "; did you mean train/clip_fraction?"),
         ("eval/mean_returns>100", "; did you mean eval/mean_return?"),
-        ("train/q_mean<5", "names train/q_mean, which no run of agent=ppo logs"),
+        ("train/q_mean<5", "names train/q_mean, which no run of PPO logs"),
     ],
 )
 def test_a_metric_that_no_run_logs_is_refused_before_any_runs(tuner: CommandLine, typed: str, why: str) -> None:

@@ -108,6 +108,21 @@ def test_a_budget_gives_one_run_behind_screening_for_two_of_it(
     assert len(more.runs) == len(summary.runs)
 
 
+def test_a_study_that_has_ended_stays_so_under_another_budget(tmp_path: Path) -> None:
+    """The configurations to choose from are the same, so nothing is decided anew."""
+    before = study(tmp_path, num_trials=25)
+    assert len(before.stage("confirm")) == NUM_AGAIN
+    now = study(tmp_path, num_trials=25, max_env_steps=100 * 900)
+    assert (len(now.runs), now.winner_label) == (len(before.runs), before.winner_label)
+
+
+def test_a_larger_budget_has_its_runs_in_all_not_on_top(tmp_path: Path) -> None:
+    assert len(study(tmp_path, num_trials=100, max_env_steps=41 * 900).stage("confirm")) == 12
+    more = study(tmp_path, num_trials=100, max_env_steps=71 * 900)
+    assert (len(more.stage("screen")), len(more.stage("confirm"))) == (45, 22)
+    assert more.budget["runs after screening, shared out by a model"] == 22
+
+
 def test_a_pruned_run_counts_by_its_share(tmp_path: Path) -> None:
     pruning = {"pruner": asha(), "pruning": QUICK_PRUNING}
     summary = study(tmp_path, num_trials=100, max_env_steps=41 * 900, **pruning)
