@@ -49,8 +49,7 @@ class Declared:
         batch_attributes: What its loss reads of a minibatch besides the arguments of `__call__`, such as
             `log_prob_old`, or its update() of the batch: names from `BATCH_ATTRIBUTES`. What settings do not bring is
             refused before training.
-        reads_triplets: Whether `__call__` reads what TRL=True draws; said by the class that defines `__call__`. None:
-            its first minibatch shows.
+        reads_triplets: Whether its class's own `__call__` reads what TRL=True draws. None: the first minibatch shows.
         default_gae_lambda: Weight of long against short returns in the advantage, where the agent has no `gae_lambda`.
         default_normalise_advantage: Whether advantages get mean 0 and deviation 1 over a rollout, where it has no
             `normalise_advantage`.
@@ -67,8 +66,7 @@ class Declared:
         shared_normal_inputs: Those of them that are the same for all samples of a minibatch.
         resamples_noise: Whether it draws noise for noisy layers of its networks; see `acting_noise`.
         acting_noise: Standard normal numbers that it draws on for one observation while it explores. Then
-            noisy_action(s, noise) answers in place of action(s), with noise [B, acting_noise] for s [B, *obs]. 0: it
-            draws none.
+            noisy_action(s, noise) answers in place of action(s), with noise [B, acting_noise] for s [B, *obs]. 0: none.
         groups_at_sync: Parameter groups that learn only in the steps that also move the targets.
         reported_names: What its loss may give to report(), by name.
         action_mask, next_action_mask: While its loss is evaluated, 1 where an action was allowed in the observations of

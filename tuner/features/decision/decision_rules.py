@@ -1,6 +1,5 @@
 """The rules that can choose the winner, under their names in `study.decision`."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -54,17 +53,17 @@ class ByModel:
     def planned(self, stages: tuple[StagePlan, ...], num_screened: float) -> tuple[StagePlan, ...]:
         """As many runs behind screening as race and confirmation would have, as one stage; or more within a budget."""
         again = [plan for plan in stages if plan.stage in (RACE, CONFIRM)]
-        num_runs = max(sum(plan.num_runs for plan in again), min(int(num_screened / SCREENED_FOR_EACH), MOST_BY_BUDGET))
+        num_by_budget = min(int(num_screened / SCREENED_FOR_EACH), MOST_BY_BUDGET)
+        num_runs = max(sum(plan.num_runs for plan in again), num_by_budget)
         return tuple(
-            _shared(plan, again, num_runs) if plan.stage == CONFIRM else plan for plan in stages if plan.stage != RACE
+            _shared(plan, num_runs) if plan.stage == CONFIRM else plan for plan in stages if plan.stage != RACE
         )
 
 
-def _shared(confirm: StagePlan, again: Sequence[StagePlan], num_runs: int) -> StagePlan:
-    num_planned = sum(plan.num_runs for plan in again)
+def _shared(confirm: StagePlan, num_runs: int) -> StagePlan:
     return replace(
         confirm,
-        env_steps=sum(plan.env_steps for plan in again) * num_runs // max(num_planned, 1),
+        env_steps=num_runs * (confirm.env_steps // confirm.num_runs),
         what="runs on fresh seeds, each of a configuration that a model selects to make the choice more certain",
         shared_runs=num_runs,
     )
