@@ -55,14 +55,23 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     if not failed:
         console.print(escape(f"all {len(answers)} tasks are learned{sizes}"), highlight=False, soft_wrap=True)
         return 0
+    begin_with = next(answer for answer in answers if not answer.passed)
     console.print(
         f"{len(failed)} of {len(answers)} tasks are not learned. A task needs the parts of the tasks above it and one "
-        f"more: begin with the first one that is not learned. Look at {failed[0].suspects}. An agent that learns "
-        f"slowly may only need more steps: training.total_steps={LONGER * steps} (now {steps}){escape(sizes)}.",
+        f"more: begin with the first one that is not learned. Look at {failed[0].suspects}. "
+        f"{more_steps(begin_with, steps)}{escape(sizes)}.",
         highlight=False,
         soft_wrap=True,
     )
     return _FAILED
+
+
+def more_steps(answer: Answer, steps: int) -> str:
+    """What to type where the agent may only be slow; without it where more steps have been tried already."""
+    tried = max(attempt.num_env_steps for attempt in answer.attempts)
+    if tried >= LONGER * steps:
+        return f"That it only learns slowly is unlikely: {tried:,} steps were tried, too"
+    return f"An agent that learns slowly may only need more steps: training.total_steps={LONGER * steps} (now {steps})"
 
 
 def _sizes(lowered: Mapping[str, Any]) -> str:

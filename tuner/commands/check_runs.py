@@ -23,6 +23,7 @@ from tuner.runs.agent_check import (
     tasks_for,
     tried_out,
 )
+from tuner.support.interrupts import ending_as_by_ctrl_c
 from tuner.trial.messages import JsonDict, Outcome, TrialResult, TrialSpec
 
 _STUDY = "check"
@@ -43,7 +44,11 @@ def check_agent(config: JsonDict, before: Callable[[Task], None] = lambda task: 
         UserError, note_rl.errors.NoteRLError: The agent cannot be built, or acts in neither kind of environment.
     """
     run, executor_config = run_config_of(config), config["executor"]
-    with TemporaryDirectory(prefix="tuner-check-") as folder, make_executor(executor_config) as executor:
+    with (
+        ending_as_by_ctrl_c(),
+        TemporaryDirectory(prefix="tuner-check-") as folder,
+        make_executor(executor_config) as executor,
+    ):
         warm_up(executor)
         continuous, remembers = tried_out(run)
         tasks = [_Tried(task, config_on(run, task, continuous), seeds_of(run)) for task in tasks_for(remembers)]

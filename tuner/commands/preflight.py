@@ -202,7 +202,7 @@ def _check(
     from tuner.executors.executor_factory import runs_in_this_process  # these bring Gymnasium, a third of a refusal
     from tuner.runs import config_checks
     from tuner.runs.checkpoints import check_weights
-    from tuner.runs.run_folders import check_framework_of
+    from tuner.runs.run_folders import check_run_of_weights
     from tuner.runs.run_strategy import check_trials
 
     try:
@@ -217,7 +217,7 @@ def _check(
             check_trials(RunConfig.from_json(resolved), runs_in_this_process(resolved["executor"]))
         if resolved.get("init") is not None and resolved.get("resume") is None:
             check_weights(resolved["init"])
-            check_framework_of(resolved["init"], resolved["backend"]["name"])
+            check_run_of_weights(resolved["init"], resolved)
     folder, sweep_folder = _folder_of(config, "run"), _folder_of(config, "sweep")
     of_several = config.hydra.mode == RunMode.MULTIRUN
     OmegaConf.set_struct(config, False)

@@ -7,6 +7,7 @@ import numpy as np
 from note_rl.errors import NoteRLError
 from tuner.config.annotations import written
 from tuner.errors import UserError
+from tuner.results.number_format import join_words
 from tuner.runs.config_checks import check_kinds, checked_run
 from tuner.study import StudyDefinition
 from tuner.study.space.drawn_points import anywhere
@@ -29,6 +30,7 @@ def check_space(definition: StudyDefinition) -> None:
     Raises:
         UserError: Names the values, and what is wrong with them.
     """
+    _check_network(definition)
     for parameter in definition.space.parameters:
         check = check_kinds if _depends(parameter) else checked_run
         for drawn in parameter.ends:
@@ -43,6 +45,18 @@ def check_space(definition: StudyDefinition) -> None:
                 ) from error
     if any(_depends(parameter) for parameter in definition.space.parameters):
         _check_together(definition)
+
+
+def _check_network(definition: StudyDefinition) -> None:
+    """Refuses to search the network of trials that all start from the same weights."""
+    init = definition.config.get("init")
+    searched = [path for path in definition.space.paths if path.startswith("network.")]
+    if init is not None and searched:
+        left_out = " ".join(f"'~space.{path}'" for path in searched)
+        raise UserError(
+            f"init={init}: all trials start from these weights, which are for one network, so {join_words(searched)} "
+            f"cannot be searched: add {left_out}"
+        )
 
 
 def _depends(parameter: Parameter) -> bool:

@@ -117,17 +117,42 @@ def written_config(folder: Path) -> JsonDict:
     raise no_run(folder)
 
 
-def check_framework_of(init: str, backend: str) -> None:
-    """Refuses weights of a run of the other framework; of a file that is alone nothing is known.
+def check_run_of_weights(init: str, config: Mapping[str, Any]) -> None:
+    """Refuses weights of another framework or for other activations; of a file that is alone nothing is known.
 
     Args:
-        init: The run's folder, or a checkpoint file in it.
-        backend: The name of the one that they are for.
+        init: The folder of the run that they are of, or a checkpoint file in it.
+        config: Of the run that they are for, resolved.
     """
     folder = Path(init) if Path(init).is_dir() else Path(init).parent
-    theirs = written_config(folder).get("backend", {}).get("name") if has_run(folder) else None
-    if theirs not in (None, backend):
-        raise UserError(f"init={init}: these are weights of an agent in {theirs}: add backend={theirs}")
+    if not has_run(folder):
+        return
+    there = written_config(folder)
+    backend = there.get("backend", {}).get("name")
+    if backend not in (None, config["backend"]["name"]):
+        raise UserError(f"init={init}: these are weights of an agent in {backend}: add backend={backend}")
+    here = _activations(config)
+    for path, theirs in _activations(there).items():  # arrays have the same shapes with any of them
+        if path in here and here[path] != theirs:
+            raise UserError(
+                f"init={init}: these weights are for {path}={theirs}, and here it is {here[path]}: add {path}={theirs}"
+            )
+
+
+def _activations(config: Mapping[str, Any]) -> dict[str, str]:
+    """Those of all layers that name one, by config path."""
+    found: dict[str, str] = {}
+
+    def look(node: object, path: str) -> None:
+        parts = node if isinstance(node, Mapping) else dict(enumerate(node)) if isinstance(node, list) else {}
+        for name, value in parts.items():
+            below = f"{path}.{name}"
+            if name == "activation" and isinstance(value, str):
+                found[below] = value
+            look(value, below)
+
+    look(config.get("network"), "network")
+    return found
 
 
 def has_run(folder: Path) -> bool:

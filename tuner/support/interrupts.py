@@ -62,6 +62,20 @@ def interrupt(number: int = signal.SIGINT, frame: FrameType | None = None) -> No
     raise KeyboardInterrupt
 
 
+@contextmanager
+def ending_as_by_ctrl_c() -> Iterator[None]:
+    """A block that SIGTERM breaks off as Ctrl-C does, so that what it has made is removed."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def _leave(number: int, frame: FrameType | None) -> None:
     with suppress(OSError):  # standard error may be closed
         os.write(2, b"\nstopped\n")  # sys.stderr may be in the middle of a line of its own

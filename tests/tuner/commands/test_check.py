@@ -4,9 +4,10 @@ import pytest
 
 from tests.tuner.command_line import Answer, CommandLine
 from tuner.commands import COMMANDS
+from tuner.commands.check import more_steps
 from tuner.config.paths import get_path
 from tuner.runs import agent_check
-from tuner.runs.agent_check import reduced
+from tuner.runs.agent_check import Attempt, reduced
 from tuner.runs.config_checks import resolve
 
 BROKEN = """
@@ -163,3 +164,15 @@ def test_minibatches_of_a_rollout_stay_as_they_decide_on_its_sequences() -> None
         command.checked(command.meant(["agent=ppo", "buffer.num_steps=64", "buffer.batch_size=128"])).config
     )
     assert reduced(config, []) == (config, {})
+
+
+@pytest.mark.parametrize(
+    ("steps_of_attempts", "advice"),
+    [
+        ([1000, 1000], "An agent that learns slowly may only need more steps: training.total_steps=10000 (now 1000)"),
+        ([1000, 10_000], "That it only learns slowly is unlikely: 10,000 steps were tried, too"),
+    ],
+)
+def test_more_steps_are_advised_where_they_were_not_tried(steps_of_attempts: list[int], advice: str) -> None:
+    attempts = tuple(Attempt(0.0, steps, learned=False) for steps in steps_of_attempts)
+    assert more_steps(agent_check.Answer(agent_check.TASKS[0], attempts), 1000) == advice

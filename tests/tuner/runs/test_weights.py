@@ -1,5 +1,6 @@
 """Runs and studies that start from the weights of another run."""
 
+import copy
 import json
 import shlex
 from pathlib import Path
@@ -14,10 +15,11 @@ from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLi
 from tests.tuner.runs.test_stops import Stopping, attempt, config_of
 from tuner.commands.play import load_run
 from tuner.commands.preflight import preflight
-from tuner.config.composition import RunConfig, to_json
+from tuner.config.composition import RunConfig, compose, config_loader, to_json
 from tuner.errors import UserError
 from tuner.runs.build import build_run
 from tuner.runs.checkpoints import take_weights
+from tuner.runs.run_folders import check_run_of_weights
 from tuner.trial.messages import JsonDict
 
 
@@ -139,6 +141,32 @@ def test_what_does_not_fit_is_refused_before_the_run_begins(tuner: CommandLine) 
     (tuner.folder / "empty").mkdir()
     assert "empty has no checkpoint yet" in tuner.refused("tune", "plan=true", "init=empty")
     assert "init has no meaning here" in tuner.refused("train", "agent=synthetic", "init=first")
+
+
+def test_weights_for_another_activation_are_refused_though_their_shapes_fit(tuner: CommandLine) -> None:
+    first_of_dqn(tuner)
+    other = ("train", *SMALL, *SMALL_AGENTS["dqn"], "hydra.run.dir=other", "network.activation=tanh")
+    for init in ("first", "first/best.safetensors"):
+        answer = tuner.refused(*other, f"init={init}")
+        assert f"init={init}: these weights are for network.activation=relu, and here it is tanh: add" in answer
+
+
+def test_activations_of_single_layers_are_compared_too(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    layers = [{"dense": {"units": 8, "activation": "silu"}}, {"dense": 8}]
+    there: JsonDict = {"backend": {"name": "torch"}, "network": {"layers": layers, "activation": "relu"}}
+    (tmp_path / "run/config.yaml").write_text(yaml.safe_dump(there))
+    here = copy.deepcopy(there)
+    check_run_of_weights(str(tmp_path / "run"), here)
+    here["network"]["layers"][0]["dense"]["activation"] = "elu"
+    with pytest.raises(UserError, match=r"are for network\.layers\.0\.dense\.activation=silu, and here it is elu"):
+        check_run_of_weights(str(tmp_path / "run"), here)
+
+
+@pytest.mark.parametrize(("clone", "agent"), [("bc", "ppo"), ("bc_continuous", "ppo_continuous")])
+def test_a_cloned_policy_has_the_network_of_ppo_which_may_start_from_it(clone: str, agent: str) -> None:
+    first, second = (compose(config_loader(), "train", [f"agent={name}"]).network for name in (clone, agent))
+    assert first == second
 
 
 def test_every_trial_starts_from_the_weights_and_so_does_the_winner(tuner: CommandLine) -> None:
