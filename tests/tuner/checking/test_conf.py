@@ -135,6 +135,7 @@ def test_every_file_is_of_a_known_kind() -> None:
     known |= {f"{group}/{file_of(name, 'sbx')}.yaml" for name in SBX for group in ("agent", "space")}
     known |= {f"space/{part}/{network}.yaml" for part in ("memory", "sequences") for network in ("gru", "lstm")}
     known |= {f"space/weights/{network}.yaml" for network in ("cfg", "dict", "layers", "mlp", "mlp_tanh")}
+    known |= {"space/activation/mlp.yaml", *(f"space/hidden_layers/{network}.yaml" for network in ("mlp", "mlp_tanh"))}
     assert {path.relative_to(CONF).as_posix() for path in CONF.rglob("*.yaml")} == known
 
 
