@@ -18,6 +18,7 @@ from tuner.features import parts
 from tuner.results.protocol import DEFAULT_BASELINE
 from tuner.runs.config_checks import resolve
 from tuner.runs.functions import function_name, is_function
+from tuner.runs.run_folders import check_run_of_weights
 from tuner.study.definition import judged_part
 from tuner.support.names import did_you_mean, some_of
 from tuner.trial.messages import JsonDict
@@ -79,7 +80,8 @@ class KnownConfigs:
             names: Of experiments; `experiment` stands for all that have settings for this agent in this environment.
 
         Raises:
-            UserError: There is none of a name, or it is of another environment.
+            UserError: There is none of a name, it is of another environment, or its network is not that of the weights
+                that the study starts from.
         """
         function, found = is_function(self._default), dict[str, JsonDict]()
         for name in names:
@@ -99,7 +101,23 @@ class KnownConfigs:
                 f"study.baselines={min(typed)} is the default configuration of this study, which is compared anyway: "
                 "leave it out"
             )
-        return {name: config for name, config in found.items() if name not in same}
+        other = {name for name, config in found.items() if not self._takes_weights(config)}
+        if typed := other & set(names):
+            raise UserError(
+                f"study.baselines={min(typed)}: all runs start from the weights of init={self._default['init']}, which "
+                "are for another network than that of this baseline: leave it out"
+            )
+        return {name: config for name, config in found.items() if name not in same | other}
+
+    def _takes_weights(self, config: JsonDict) -> bool:
+        """Whether a configuration has the activations of the run whose weights all runs start from."""
+        if config.get("init") is None:
+            return True
+        try:
+            check_run_of_weights(config["init"], config)
+        except UserError:
+            return False
+        return True
 
     def _start(self, name: str) -> JsonDict:
         if name == DEFAULT_BASELINE:

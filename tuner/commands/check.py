@@ -67,7 +67,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
 
 
 def more_steps(answer: Answer, steps: int) -> str:
-    """What to type where the agent may only be slow; without it where more steps have been tried already."""
+    """Advice to an agent that may only be slow; another text where more steps have been tried already."""
     tried = max(attempt.num_env_steps for attempt in answer.attempts)
     if tried >= LONGER * steps:
         return f"That it only learns slowly is unlikely: {tried:,} steps were tried, too"

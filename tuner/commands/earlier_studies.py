@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final, TypeGuard
 
-from tuner.config.paths import get_path
+from tuner.config.paths import get_path, has_path
 from tuner.errors import UserError
 from tuner.results.features import chosen
 from tuner.results.number_format import join_words
@@ -29,7 +29,8 @@ def starts_of(definition: StudyDefinition, url: str, name: str) -> dict[str, Jso
     """The best configurations of an earlier study, in the config of this one, by what they are called.
 
     One that is the default configuration here is called so: it is then not tested twice if it wins.
-    Values of what is not searched here are left aside; those beyond a range here are moved to its nearest end.
+    Values of what is not searched here are left aside; those beyond a range here are moved to its nearest end. What is
+    searched here and was fixed there keeps the value that it had there.
 
     Args:
         definition: Of this study, without them.
@@ -48,11 +49,12 @@ def starts_of(definition: StudyDefinition, url: str, name: str) -> dict[str, Jso
     with StudyStore(url) as store:
         begun = _begun_with(store, definition.name)
         goes_on = any(one.startswith(f"{EARLIER_STUDY}{name}/") for one in begun)
-        if store.find(name) is None:
+        if (earlier := store.find(name)) is None:
             if goes_on:
                 return {}  # they have been tried, and the earlier study was deleted since
             raise UserError(f"{typed}: there is no study {name}{did_you_mean(name, store.names())}")
         summary = summarise(store, name, home_to_read(store, name))
+        fixed = _fixed_values(earlier.user_attrs.get(DEFINITION, {}).get("config", {}), definition)
     if summary.agent and summary.agent != definition.agent:  # nothing: that of another program
         raise UserError(f"{typed} searched {summary.agent}, and {definition.agent} is searched: leave it out")
     found = list(islice(_values_of_best(summary), NUM_STARTS))
@@ -65,7 +67,7 @@ def starts_of(definition: StudyDefinition, url: str, name: str) -> dict[str, Jso
         )
     starts = {}
     for place, values in enumerate(found, start=1):
-        config = _fitting(definition, values)
+        config = _fitting(definition, {**fixed, **values})
         starts[DEFAULT_BASELINE if config == definition.config else f"{EARLIER_STUDY}{name}/{place}"] = config
     return {one: config for one, config in starts.items() if one in begun} if goes_on else starts
 
@@ -75,6 +77,11 @@ def _begun_with(store: StudyStore, study: str) -> list[str]:
     begun = store.find(study)
     about = {} if begun is None else begun.user_attrs.get(DEFINITION, {})
     return [str(name) for name in about.get("warm_start", ())]
+
+
+def _fixed_values(earlier: JsonDict, definition: StudyDefinition) -> JsonDict:
+    """Values in the configuration of an earlier study for the parameters of this one; none of an imported study."""
+    return {path: get_path(earlier, path) for path in definition.space.paths if has_path(earlier, path)}
 
 
 def _values_of_best(summary: StudySummary) -> Iterator[Mapping[str, Scalar]]:

@@ -1,7 +1,7 @@
 """The study that a composed config describes, and the checks that refuse one before anything is written."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
@@ -15,9 +15,9 @@ from note_rl.errors import NoteRLError
 from tuner.checking.features import InChecking
 from tuner.checking.hydra_messages import parse_overrides
 from tuner.checking.section_types import StudyConfig
-from tuner.commands.baselines import AUTO, KnownConfigs, named_starts
-from tuner.commands.earlier_studies import starts_of
+from tuner.commands.baselines import KnownConfigs
 from tuner.commands.features import InCommands
+from tuner.commands.first_trials import first_names, with_first_trials
 from tuner.commands.space_check import check_space
 from tuner.config.composition import RUN_PARTS, run_config_of, with_section_defaults
 from tuner.config.paths import flatten, targets_in
@@ -25,8 +25,7 @@ from tuner.errors import UserError
 from tuner.executors.executor_factory import check_executor
 from tuner.features import parts
 from tuner.results.number_format import describe_part
-from tuner.results.protocol import DEFAULT_BASELINE
-from tuner.results.records import EARLIER_STUDY, PRIORS
+from tuner.results.records import EARLIER_STUDY
 from tuner.runs.build import build_node, check_trackers
 from tuner.runs.config_checks import checked_run, resolve
 from tuner.runs.functions import ENTRY as FUNCTION_ENTRY
@@ -44,7 +43,7 @@ from tuner.study.sampling.sampler_factory import (
 )
 from tuner.study.space.space import Space
 from tuner.study.storage.open_storage import check_url, has_studies
-from tuner.study.storage.store import BY_CHANCE, DEFINITION, settings_begun_with
+from tuner.study.storage.store import BY_CHANCE, DEFINITION
 from tuner.support.passwords import command_line
 from tuner.trial.messages import JsonDict
 
@@ -122,28 +121,32 @@ def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | 
     found = _define(config, overrides, config_dir)
     if not config.study.as_begun:
         return found
-    begun = config.copy()
+    begun, before = config.copy(), _begun(str(resolve(config)["storage"]["url"]), found.name)
+    if before is None:
+        raise UserError(f"study.as_begun=true, and no study {found.name} was begun: leave it out, or name one that was")
     begun.study.as_begun = False
-    for path, value in _settings_of_before(found, str(resolve(config)["storage"]["url"]), overrides).items():
+    typed = {override.key_or_group for override in parse_overrides(overrides)}
+    for path, value in _settings_of_before(found, before, typed).items():
         OmegaConf.update(begun, path, value, merge=False)
+    searched_before = {str(one["path"]) for one in before["space"].values()}
+    new = [path for path in found.space.paths if path not in searched_before and f"space.{path}" not in typed]
+    _leave_out(begun, new)
     return _define(begun, overrides, config_dir)
 
 
-def _settings_of_before(now: StudyDefinition, url: str, overrides: Sequence[str]) -> JsonDict:
-    """Settings that a study was begun with and that have another value now, by config path, except overridden ones.
+def _leave_out(config: DictConfig, searched: Sequence[str]) -> None:
+    """Removes parameters from the space, by their config paths."""
+    OmegaConf.set_struct(config, False)
+    for path in searched:
+        section, _, name = f"space.{path}".rpartition(".")
+        del OmegaConf.select(config, section)[name]
+    OmegaConf.set_struct(config, True)
 
-    Raises:
-        UserError: There is no such study.
-    """
-    study = None
-    if has_studies(url):
-        with StudyStore(url) as store:
-            study = store.find(now.name)
-    if study is None:
-        raise UserError(f"study.as_begun=true, and no study {now.name} was begun: leave it out, or name one that was")
-    typed = {override.key_or_group for override in parse_overrides(overrides)}
-    before, after = (flatten(with_section_defaults(one)) for one in (settings_begun_with(study), now.config))
-    return {path: value for path, value in before.items() if after.get(path, value) != value and path not in typed}
+
+def _settings_of_before(now: StudyDefinition, before: JsonDict, typed: Collection[str]) -> JsonDict:
+    """Settings that a study was begun with and that have another value now, by config path, except typed ones."""
+    then, after = (flatten(with_section_defaults(one)) for one in (before["config"], now.config))
+    return {path: value for path, value in then.items() if after.get(path, value) != value and path not in typed}
 
 
 def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> StudyDefinition:
@@ -173,13 +176,9 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
     name = study["name"] or _default_name(agent, run_config, study["size"], resolved["seed"])
     begun = cache(partial(_begun, str(resolved["storage"]["url"]), name))
     space = Space.from_config(resolved["space"], run_config, _fixed(overrides))
-    told = resolved["warm_start"]
-    starts = named_starts(told)
-    if starts == [AUTO] or str(told).startswith(EARLIER_STUDY):
-        is_plain = search is None and not settings.others and settings.num_trials > 1
-        tries_default = is_plain and _may_try(resolved["sampler"], space, run_config)
-        later = [name for name in starts if name != AUTO]
-        starts = [*_default_first(begun(), tries_default, alone=not later), *later]
+    is_plain = search is None and not settings.others and settings.num_trials > 1
+    tries_default = is_plain and _may_try(resolved["sampler"], space, run_config)
+    starts = first_names(resolved["warm_start"], tries_default, begun)
     baselines = configs.baselines(settings.baselines)
     described = {part: describe_part(resolved[part]) for part in ("sampler", "pruner")}
     found = StudyDefinition(
@@ -202,13 +201,7 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
             **({} if _in_fixed_order(resolved["executor"]) else {BY_CHANCE: "as trials end"}),
         },
     )
-    if (expected := found.space.with_priors(run_config)) is not None:
-        if search is not None:
-            raise UserError(f"{search.name} has no use for a prior in the search space: leave prior out")
-        found = replace(found, warm_start={PRIORS: expected, **found.warm_start})
-    earlier = [name.removeprefix(EARLIER_STUDY) for name in starts if name.startswith(EARLIER_STUDY)]
-    for one in earlier:
-        found = replace(found, warm_start={**found.warm_start, **starts_of(found, resolved["storage"]["url"], one)})
+    found = with_first_trials(found, resolved["warm_start"], str(resolved["storage"]["url"]), begun)
     check_definition(found)
     if not is_function(run_config):
         return found
@@ -230,20 +223,6 @@ def _may_try(sampler: JsonDict, space: Space, run_config: JsonDict) -> bool:
         return False
     expected = [(one.name, one.prior) for one in space.parameters if one.has_prior]
     return not expected or any(point.get(name) != prior for name, prior in expected)
-
-
-def _default_first(begun: JsonDict | None, tries_default: bool, alone: bool) -> list[str]:
-    """The default configuration as what is tried first, if it is; a study that was begun goes on as it began.
-
-    Args:
-        begun: The definition of such a study; None: it begins here.
-        tries_default: Whether a new study would.
-        alone: Whether nothing else is tried first.
-    """
-    if begun is not None:
-        started = [name for name in begun.get("warm_start") or [] if name != PRIORS]
-        tries_default = tries_default and (started if alone else started[:1]) == [DEFAULT_BASELINE]
-    return [DEFAULT_BASELINE] if tries_default else []
 
 
 def _begun(url: str, name: str) -> JsonDict | None:

@@ -32,6 +32,8 @@ def numbers_among(values: Iterable[Scalar]) -> list[float]:
 
 EARLIER_STUDY: Final = "study:"
 """In front of the names of configurations that another study has found."""
+ONE_CHANGED: Final = "default with "
+"""In front of what is changed: `default with network.activation=tanh`."""
 PRIORS: Final = "prior"
 """The name of the configuration of all values that are expected to be good."""
 

@@ -20,7 +20,17 @@ from tuner.results.insights.winner_ties import Noise, seed_noise
 from tuner.results.missing_runs import unfinished_tests
 from tuner.results.number_format import counted, describe_params, format_number, join_words
 from tuner.results.protocol import DEFAULT_BASELINE
-from tuner.results.records import CONFIRM, EARLIER_STUDY, PRIORS, RACE, SCREEN, TEST, RunRecord, StudySummary
+from tuner.results.records import (
+    CONFIRM,
+    EARLIER_STUDY,
+    ONE_CHANGED,
+    PRIORS,
+    RACE,
+    SCREEN,
+    TEST,
+    RunRecord,
+    StudySummary,
+)
 from tuner.results.statistics import probability_of_improvement
 from tuner.results.sweep_verdict import sweep_verdict
 
@@ -369,6 +379,8 @@ def _start_details(summary: StudySummary, label: str) -> tuple[str, ...]:
 def _known_as(name: str) -> str:
     if name == DEFAULT_BASELINE:
         return "the default configuration"
+    if name.startswith(ONE_CHANGED):
+        return f"the {name.replace('default', 'default configuration', 1)}"
     if name == PRIORS:
         return "the configuration of all prior values of the search space"
     study, _, place = name.removeprefix(EARLIER_STUDY).rpartition("/")

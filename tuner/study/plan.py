@@ -9,7 +9,7 @@ from tuner.executors.base import Seats
 from tuner.features import parts
 from tuner.results.number_format import format_number, format_seconds, join_words
 from tuner.results.protocol import DEFAULT_BASELINE, StagePlan, StudySettings
-from tuner.results.records import CONFIRM, RACE, SCREEN, TEST
+from tuner.results.records import CONFIRM, ONE_CHANGED, RACE, SCREEN, TEST
 from tuner.study.budget import affordable_trials, seconds_too_many
 from tuner.study.definition import StudyDefinition
 from tuner.study.features import InStudy, first_stage, why_unpruned
@@ -144,7 +144,10 @@ def _stage_rows(plan: StagePlan, definition: StudyDefinition) -> list[tuple[str,
 
 def _tried_first(definition: StudyDefinition) -> str:
     names = ["the default configuration" if name == DEFAULT_BASELINE else name for name in definition.warm_start]
-    return f"the first {'is' if len(names) == 1 else 'ones are'} {join_words(names)}"
+    changed = [name.removeprefix(ONE_CHANGED) for name in names if name.startswith(ONE_CHANGED)]
+    others = [name for name in names if not name.startswith(ONE_CHANGED)]
+    alone = f"; then, each changed alone, {join_words(changed)}" if changed else ""
+    return f"the first {'is' if len(others) == 1 else 'ones are'} {join_words(others)}{alone}"
 
 
 def _rungs(definition: StudyDefinition) -> tuple[int, ...]:

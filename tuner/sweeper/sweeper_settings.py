@@ -39,6 +39,7 @@ _KNOWN = (
 )
 _WORDS = {
     "go on with these with study.as_begun=true": "go back to that",
+    "go on without that with study.as_begun=true": "go back to that",
     "once it is mended, the same command goes on": "mend it, and type the command again",
     "study.name": f"{NODE}.study_name",
     "study.num_trials": f"{NODE}.n_trials",

@@ -29,7 +29,7 @@ from tuner.results.protocol import StudySettings
 from tuner.runs.config_checks import resolve
 
 SEED = 20_26
-SEED_OF_LINES = 20_40
+SEED_OF_LINES = 20_41
 NUM_EXPERIMENTS = len(list((conf_folder() / "experiment").glob("*.yaml")))
 _CHEAP = ("trained/config", "trained/checkpoint", "trained/history", "studies.db", "studies/small")
 
@@ -130,7 +130,8 @@ def test_what_is_taken_away_of_a_study_is_as_it_is_by_default(tuner: CommandLine
     settings, default = definition.settings, StudySettings()
     for name in ("num_trials", "over_seeds", "pruning"):
         assert getattr(settings, name) == getattr(default, name)
-    assert list(definition.warm_start) == ["default"]
+    changed = [f"default with agent.activation={name}" for name in ("tanh", "sigmoid")]
+    assert list(definition.warm_start) == ["default", *changed]
 
 
 MISTAKES = {

@@ -60,6 +60,15 @@ def test_the_best_configurations_of_an_earlier_study_are_tried_first(tuner: Comm
     )
 
 
+def test_what_was_fixed_in_the_earlier_study_keeps_its_value(tuner: CommandLine, searched: None) -> None:
+    """The winner of networks with relu, where the activation is searched and the default has tanh."""
+    searched_too = ("++network.activation=tanh", "+space.network.activation={choices: [tanh, relu]}")
+    tune(tuner, "agent=dqn", *LATER, "env=acrobot", "seed=1", "warm_start=study:mine", *searched_too)
+    default, *others = points_of("later")[:4]
+    assert default["network.activation"] == "tanh"
+    assert [point["network.activation"] for point in others] == ["relu"] * 3
+
+
 def test_in_a_list_the_default_is_left_out(tuner: CommandLine, searched: None) -> None:
     tune(tuner, "agent=dqn", *LATER, "env=acrobot", "seed=1", "warm_start=[study:mine]")
     assert points_of("later")[:4] == best_of("mine")[:4]

@@ -1,5 +1,6 @@
 """From the configuration of `tuner tune` to a study, or a refusal before anything is written."""
 
+import re
 from itertools import zip_longest
 from typing import Any
 
@@ -33,6 +34,17 @@ def test_a_default_that_is_searched_too() -> None:
     definition = define(preflight("tune", typed), typed)
     assert definition.config["agent"]["gamma"] == 0.975
     assert "agent.gamma" in definition.space.paths
+
+
+def test_a_study_from_before_a_parameter_was_searched_goes_on_as_it_was_begun(tuner: CommandLine) -> None:
+    assert tuner("tune", *FAKE, *SMALL_STUDY, "agent=ppo", "network=mlp_tanh").status == 0
+    now = ("tune", *FAKE, *SMALL_STUDY, "agent=ppo")
+    said = tuner.refused(*now)
+    assert "network.activation is searched over tanh, relu, and was not searched before.\ngo on without that" in said
+    answer = tuner(*now, "study.as_begun=true")
+    assert (answer.status, answer.errors) == (0, ""), answer
+    said = tuner.refused(*now, "study.as_begun=true", "+space.training.normalise_obs={choices: [false, true]}")
+    assert "training.normalise_obs is searched over false, true, and was not searched before" in said
 
 
 NOT_SEARCHED = ["~space.buffer.num_steps", "~space.buffer.batch_size"]
@@ -291,7 +303,9 @@ def test_with_a_memory_its_parts_are_searched_and_all_sequences_are_whole(agent:
     in_minibatches = agent.startswith("ppo")
     assert {"network.cell", "network.units", "network.shared"} <= {*definition.space.paths}
     assert ("buffer.sequence_length" in definition.space.paths) is in_minibatches
-    assert list(definition.warm_start) == ["default"]
+    first, *others = definition.warm_start
+    assert first == "default"
+    assert all(re.fullmatch(r"default with (network|buffer)\..+", name) for name in others)
     rng, lengths = np.random.default_rng(0), set()
     for _ in range(200):
         drawn = definition.space.draw(lambda _, distribution: one_of(distribution, rng))

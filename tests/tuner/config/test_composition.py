@@ -67,14 +67,17 @@ def test_an_agent_chooses_the_groups_it_needs_and_the_command_line_wins() -> Non
     assert ppo["buffer"]["_target_"].endswith("RolloutSettings")
     assert ppo["policy"]["_target_"].endswith("SoftmaxPolicy")
     assert (ppo["network"]["activation"], ppo["env"]["num_envs"], ppo["optimizer"]["learning_rate"]) == (
-        "tanh",
+        "relu",
         8,
         2e-3,
     )
-    other = to_json(preflight("train", ["agent=ppo", "network=mlp", "schedule=linear_lr", "env.num_envs=2"]))
+    assert to_json(preflight("train", ["agent=a2c"]))["network"]["activation"] == "tanh"
+    other = to_json(preflight("train", ["agent=a2c", "network=mlp", "schedule=linear_lr", "env.num_envs=2"]))
     assert (other["network"]["activation"], other["env"]["num_envs"]) == ("relu", 2)
     measured = to_json(preflight("train", ["agent=ppo", "env.num_envs=auto"]))
     assert build_settings(RunConfig.from_json(measured)).num_envs == "auto"
+    other = to_json(preflight("train", ["agent=ppo", "network=mlp_tanh", "schedule=linear_lr", "env.num_envs=2"]))
+    assert (other["network"]["activation"], other["env"]["num_envs"]) == ("tanh", 2)
     assert other["schedule"]["learning_rate"]["start"] == 2e-3
 
 

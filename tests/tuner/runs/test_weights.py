@@ -13,6 +13,7 @@ import yaml
 from note_rl.training.checkpoint import read_checkpoint
 from tests.tuner.command_line import SMALL, SMALL_AGENTS, SMALL_STUDY, CommandLine
 from tests.tuner.runs.test_stops import Stopping, attempt, config_of
+from tuner.commands.baselines import KnownConfigs
 from tuner.commands.play import load_run
 from tuner.commands.preflight import preflight
 from tuner.config.composition import RunConfig, compose, config_loader, to_json
@@ -167,6 +168,18 @@ def test_activations_of_single_layers_are_compared_too(tmp_path: Path) -> None:
 def test_a_cloned_policy_has_the_network_of_ppo_which_may_start_from_it(clone: str, agent: str) -> None:
     first, second = (compose(config_loader(), "train", [f"agent={name}"]).network for name in (clone, agent))
     assert first == second
+
+
+def test_a_baseline_with_another_activation_cannot_start_from_the_weights(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    there: JsonDict = {"backend": {"name": "torch"}, "network": {"activation": "relu"}}
+    (tmp_path / "run/config.yaml").write_text(yaml.safe_dump(there))
+    config = {**to_json(preflight("train", ["agent=ppo", "env=cartpole"])), "init": str(tmp_path / "run")}
+    known = KnownConfigs(config)
+    assert "ppo_cartpole" not in known.baselines(["experiment"]), "it has tanh"
+    with pytest.raises(UserError, match=r"study\.baselines=ppo_cartpole: all runs start from the weights of init="):
+        known.baselines(["ppo_cartpole"])
+    assert "ppo_cartpole" in KnownConfigs({**config, "init": None}).baselines(["experiment"])
 
 
 def test_every_trial_starts_from_the_weights_and_so_does_the_winner(tuner: CommandLine) -> None:

@@ -21,6 +21,7 @@ from tuner.features.environments.scales import ScoreScale, check_scale
 from tuner.features.environments.typed import SETTING, as_typed, in_environment
 from tuner.results.metric import METRICS, TargetMetric, make_metric
 from tuner.results.protocol import DEFAULT_BASELINE, StudySettings
+from tuner.results.records import ONE_CHANGED
 from tuner.runs.build import build_wrappers, reward_wrappers
 from tuner.runs.config_checks import resolve
 from tuner.runs.functions import function_name, is_function
@@ -67,7 +68,11 @@ def define_in_all(config: DictConfig, overrides: Sequence[str], config_dir: str 
     _check_together(alone)
     fits = all(DEFAULT_BASELINE in one.warm_start for one in alone.values())
     points = [first.space.drawn(one.config) for one in alone.values()] if fits else []
-    starts = {name: config for name, config in first.warm_start.items() if name != DEFAULT_BASELINE}
+    starts = {
+        name: config
+        for name, config in first.warm_start.items()
+        if name != DEFAULT_BASELINE and not name.startswith(ONE_CHANGED)
+    }
     found = replace(
         first,
         warm_start=first.warm_start if fits and all(point == points[0] for point in points) else starts,

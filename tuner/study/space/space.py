@@ -22,6 +22,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import optuna
 
@@ -38,6 +39,8 @@ from tuner.trial.messages import JsonDict
 
 __all__ = ["Parameter", "Space", "get_path"]
 
+IS_NEW: Final = "and was not searched before"
+"""At the end of what is said of a parameter that another space does not have."""
 _STORED_AS: dict[type, str] = {Plain: "Range"}  # its name when the first studies were stored, which are to go on
 
 
@@ -295,7 +298,7 @@ class Space:
             if path not in now:
                 lines.append(f"{path} was searched over {describe_values(before[path])}, and is not searched now")
             elif path not in before:
-                lines.append(f"{path} is searched over {describe_values(now[path])}, and was not searched before")
+                lines.append(f"{path} is searched over {describe_values(now[path])}, {IS_NEW}")
             elif before[path] != now[path]:
                 lines.append(f"{path} was searched over {_apart(before[path], now[path])}")
         return lines

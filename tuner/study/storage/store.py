@@ -26,6 +26,7 @@ from tuner.results.records import SCREEN, Objective
 from tuner.study.definition import StudyDefinition
 from tuner.study.features import InStudy
 from tuner.study.optuna_internals import with_cache
+from tuner.study.space.space import IS_NEW
 from tuner.study.storage.open_storage import open_storage
 from tuner.study.storage.presence import StorageFile
 from tuner.study.storage.retries import RetryingStorage
@@ -222,12 +223,6 @@ def study_name(name: str, stage: str) -> str:
     return name if stage == SCREEN else f"{name}/{stage}"
 
 
-def settings_begun_with(study: optuna.Study) -> JsonDict:
-    """The default configuration of a study as it was when that began."""
-    config: JsonDict = study.user_attrs[DEFINITION]["config"]
-    return config
-
-
 def check_continues(study: optuna.Study, definition: StudyDefinition, url: str) -> None:
     """Sees to it that a study can go on as it began; writes nothing.
 
@@ -380,9 +375,10 @@ def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
         )
     changed = definition.space.difference(before["space"])
     if changed:
+        is_more = all(line.endswith(IS_NEW) for line in changed)
+        way = "go on without that with study.as_begun=true" if is_more else "go back to that"
         raise UserError(
-            f"study {definition.name} was begun with another search space: {_listed(changed)}.\n"
-            f"go back to that, {other}"
+            f"study {definition.name} was begun with another search space: {_listed(changed)}.\n{way}, {other}"
         )
     now = describe(definition)
     judged = ("seed", "metric", "others", "over_seeds")
