@@ -1,4 +1,4 @@
-"""What a search tries first: the default configuration, then the default with one choice changed."""
+"""First trials of a search: the default configuration, then the default with one choice changed."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def test_a_study_that_goes_on_has_those_that_it_began_with() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "before", "names"),
+    ("typed", "before", "names"),
     [
         ("auto", None, ["default"]),
         ("auto", [], []),
@@ -56,10 +56,10 @@ def test_a_study_that_goes_on_has_those_that_it_began_with() -> None:
     ],
 )
 def test_the_default_is_tried_where_nobody_says_otherwise(
-    told: str, before: list[str] | None, names: list[str]
+    typed: str, before: list[str] | None, names: list[str]
 ) -> None:
     begun = None if before is None else {"warm_start": before}
-    assert first_names(told, True, lambda: begun) == names
+    assert first_names(typed, True, lambda: begun) == names
 
 
 @pytest.mark.parametrize(
