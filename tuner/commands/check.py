@@ -50,16 +50,15 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         console.print(f"{escape(answer.task.asks):<{width}}  {_outcome(answer)}", highlight=False, soft_wrap=True)
         answers.append(answer)
     steps = int(resolved["training"]["total_steps"])
-    failed = [answer.task for answer in answers if not answer.passed]
+    failed = [answer for answer in answers if not answer.passed]
     sizes = _sizes(lowered)
     if not failed:
         console.print(escape(f"all {len(answers)} tasks are learned{sizes}"), highlight=False, soft_wrap=True)
         return 0
-    begin_with = next(answer for answer in answers if not answer.passed)
     console.print(
         f"{len(failed)} of {len(answers)} tasks are not learned. A task needs the parts of the tasks above it and one "
-        f"more: begin with the first one that is not learned. Look at {failed[0].suspects}. "
-        f"{more_steps(begin_with, steps)}{escape(sizes)}.",
+        f"more: begin with the first one that is not learned. Look at {failed[0].task.suspects}. "
+        f"{more_steps(failed[0], steps)}{escape(sizes)}.",
         highlight=False,
         soft_wrap=True,
     )

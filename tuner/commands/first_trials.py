@@ -5,7 +5,7 @@ changes with it, and with many parameters most random configurations do not lear
 see what the choice does.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -92,16 +92,12 @@ def choices_changed(space: Space, config: JsonDict, num_trials: int, begun: Json
 
 
 def _choices_changed(space: Space, config: JsonDict) -> Iterator[tuple[str, JsonDict]]:
+    default = space.drawn(config)
     for parameter in space.parameters:
-        if isinstance(parameter.coordinate.domain, Bounds) or not _is_searched(parameter.when, config):
+        if isinstance(parameter.coordinate.domain, Bounds):
             continue
         for drawn in parameter.ends:
             changed = space.apply(config, {parameter.path: parameter.value(drawn, config)})
             with suppress(UserError, ArithmeticError, TypeError):
-                if space.drawn(changed) != space.drawn(config):
+                if space.drawn(changed) != default:  # which has only what is searched with these values
                     yield f"{ONE_CHANGED}{parameter.path}={to_hydra(get_path(changed, parameter.path))}", changed
-
-
-def _is_searched(when: Mapping[str, tuple[object, ...]], config: JsonDict) -> bool:
-    """Whether a parameter that depends on other choices matters under those of the configuration."""
-    return all(get_path(config, path) in choices for path, choices in when.items())

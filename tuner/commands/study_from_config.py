@@ -128,9 +128,7 @@ def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | 
     typed = {override.key_or_group for override in parse_overrides(overrides)}
     for path, value in _settings_of_before(found, before, typed).items():
         OmegaConf.update(begun, path, value, merge=False)
-    searched_before = {str(one["path"]) for one in before["space"].values()}
-    new = [path for path in found.space.paths if path not in searched_before and f"space.{path}" not in typed]
-    _leave_out(begun, new)
+    _leave_out(begun, [path for path in found.space.added_to(before["space"]) if f"space.{path}" not in typed])
     return _define(begun, overrides, config_dir)
 
 

@@ -22,7 +22,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import optuna
 
@@ -39,8 +38,6 @@ from tuner.trial.messages import JsonDict
 
 __all__ = ["Parameter", "Space", "get_path"]
 
-IS_NEW: Final = "and was not searched before"
-"""At the end of what is said of a parameter that another space does not have."""
 _STORED_AS: dict[type, str] = {Plain: "Range"}  # its name when the first studies were stored, which are to go on
 
 
@@ -289,6 +286,11 @@ class Space:
         """Short hash that two spaces share only if they are the same search."""
         return hashlib.sha256(json.dumps(self.describe(), sort_keys=True).encode()).hexdigest()[:16]
 
+    def added_to(self, stored: JsonDict) -> list[str]:
+        """The parameters, by path, that another space does not have; `stored` is its description."""
+        before = {described["path"] for described in stored.values()}
+        return [path for path in self.paths if path not in before]
+
     def difference(self, stored: JsonDict) -> list[str]:
         """Differences from the description of another space, one line per parameter; empty if there are none."""
         before = {str(described["path"]): described for described in stored.values()}
@@ -298,7 +300,7 @@ class Space:
             if path not in now:
                 lines.append(f"{path} was searched over {describe_values(before[path])}, and is not searched now")
             elif path not in before:
-                lines.append(f"{path} is searched over {describe_values(now[path])}, {IS_NEW}")
+                lines.append(f"{path} is searched over {describe_values(now[path])}, and was not searched before")
             elif before[path] != now[path]:
                 lines.append(f"{path} was searched over {_apart(before[path], now[path])}")
         return lines

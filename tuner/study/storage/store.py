@@ -26,7 +26,6 @@ from tuner.results.records import SCREEN, Objective
 from tuner.study.definition import StudyDefinition
 from tuner.study.features import InStudy
 from tuner.study.optuna_internals import with_cache
-from tuner.study.space.space import IS_NEW
 from tuner.study.storage.open_storage import open_storage
 from tuner.study.storage.presence import StorageFile
 from tuner.study.storage.retries import RetryingStorage
@@ -375,7 +374,7 @@ def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
         )
     changed = definition.space.difference(before["space"])
     if changed:
-        is_more = all(line.endswith(IS_NEW) for line in changed)
+        is_more = len(changed) == len(definition.space.added_to(before["space"]))
         way = "go on without that with study.as_begun=true" if is_more else "go back to that"
         raise UserError(
             f"study {definition.name} was begun with another search space: {_listed(changed)}.\n{way}, {other}"
