@@ -5,6 +5,7 @@ Hydra's own answers ("to append to your config use +...") are replaced in `tuner
 
 import re
 from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from note_rl.errors import NoteRLError
 from tuner.checking.config_folders import admit_composed, admit_folder, is_of_a_run
 from tuner.checking.features import InChecking
 from tuner.checking.hydra_messages import explain, first_sentence, in_words, parse_overrides
@@ -103,10 +105,24 @@ def check_command(
     _refuse_strange_choices(loader, overrides)
     known = _known_keys(config_name, config_dir and Path(config_dir).absolute())
     _refuse_search(config_name, first, known)
-    found = _check(loader, config_name, first, known, with_run)
-    checked = [found.config, *(_check(loader, config_name, variant, known, with_run).config for variant in others)]
-    jobs = [Job(tuple(variant), config) for variant, config in zip((first, *others), checked, strict=True)]
-    return replace(found, jobs=tuple(jobs)) if others else found
+    if not others:
+        return _check(loader, config_name, first, known, with_run)
+    swept = {place for variant in others for place, word in enumerate(variant) if word != first[place]}
+    checked = []
+    for variant in (first, *others):
+        with _naming_the_job([variant[place] for place in sorted(swept)]):
+            checked.append(_check(loader, config_name, variant, known, with_run))
+    jobs = [Job(tuple(variant), one.config) for variant, one in zip((first, *others), checked, strict=True)]
+    return replace(checked[0], jobs=tuple(jobs))
+
+
+@contextmanager
+def _naming_the_job(words: Sequence[str]) -> Iterator[None]:
+    """Says of what is refused in which job of a sweep it is."""
+    try:
+        yield
+    except (UserError, NoteRLError) as error:
+        raise UserError(f"in the job with {' '.join(words)}: {error}") from error
 
 
 def admit_groups(config_dir: str | Path | None, overrides: Sequence[str], config_name: str | None = None) -> None:

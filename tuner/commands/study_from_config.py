@@ -126,9 +126,15 @@ def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | 
         raise UserError(f"study.as_begun=true, and no study {found.name} was begun: leave it out, or name one that was")
     begun.study.as_begun = False
     typed = {override.key_or_group for override in parse_overrides(overrides)}
+    added = found.space.added_to(before["space"])
+    if own := [f"space.{path}" for path in added if f"space.{path}" in typed]:
+        raise UserError(
+            f"study.as_begun=true: {found.name} goes on with the space that it was begun with, and {own[0]} is typed: "
+            f"leave {own[0]} out, or begin another study with study.name={found.name}-2 and without study.as_begun"
+        )
     for path, value in _settings_of_before(found, before, typed).items():
         OmegaConf.update(begun, path, value, merge=False)
-    _leave_out(begun, [path for path in found.space.added_to(before["space"]) if f"space.{path}" not in typed])
+    _leave_out(begun, added)
     return _define(begun, overrides, config_dir)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from statistics import median
 
+from tuner.errors import UserError
 from tuner.executors.base import Seats
 from tuner.features import parts
 from tuner.results.number_format import format_number, format_seconds, join_words
@@ -133,8 +134,8 @@ def _stage_rows(plan: StagePlan, definition: StudyDefinition) -> list[tuple[str,
     seeds = f"{'seed' if num_seeds == 1 else 'seeds'} {', '.join(map(str, plan.seeds))}"
     seeds += "" if plan.shared_runs is None else ", and those that follow"
     what = plan.what or _WHAT[plan.stage]
-    if plan.stage == SCREEN and definition.warm_start:
-        what += f"; {_tried_first(definition)}"
+    if plan.stage == SCREEN and (first := _tried_first(definition)):
+        what += f"; {first}"
     if plan.stage == TEST and settings.baselines:
         what = what.replace("winner and", f"winner, {', '.join(settings.baselines)} and")
     if num_environments:
@@ -143,11 +144,24 @@ def _stage_rows(plan: StagePlan, definition: StudyDefinition) -> list[tuple[str,
 
 
 def _tried_first(definition: StudyDefinition) -> str:
+    if not definition.warm_start:
+        return _why_no_default(definition)
     names = ["the default configuration" if name == DEFAULT_BASELINE else name for name in definition.warm_start]
     changed = [name.removeprefix(ONE_CHANGED) for name in names if name.startswith(ONE_CHANGED)]
     others = [name for name in names if not name.startswith(ONE_CHANGED)]
     alone = f"; then, each changed alone, {join_words(changed)}" if changed else ""
     return f"the first {'is' if len(others) == 1 else 'ones are'} {join_words(others)}{alone}"
+
+
+def _why_no_default(definition: StudyDefinition) -> str:
+    """Empty where the default configuration lies in the space, or none is searched by a sampler."""
+    if definition.search is not None:
+        return ""
+    try:
+        definition.space.drawn(definition.config)
+    except UserError as error:
+        return f"the default is not tried: {error}"
+    return ""
 
 
 def _rungs(definition: StudyDefinition) -> tuple[int, ...]:

@@ -425,7 +425,11 @@ def test_tune_refuses_the_same(tuner: CommandLine, case: str) -> None:
 
 
 def test_a_mistake_in_any_value_of_a_sweep(tuner: CommandLine) -> None:
-    assert "there is no agent=dqnn" in tuner.refused("train", "-m", "agent=ppo,dqnn", *SMALL)
+    assert "in the job with agent=dqnn: there is no agent=dqnn" in tuner.refused(
+        "train", "-m", "agent=ppo,dqnn", *SMALL
+    )
+    said = tuner.refused("train", "-m", "agent=ppo,dqn", "agent.clip=0.3", "seed=1,2", *SMALL)
+    assert "in the job with agent=dqn seed=1: unknown key agent.clip" in said
 
 
 def test_several_values_need_multirun(tuner: CommandLine) -> None:

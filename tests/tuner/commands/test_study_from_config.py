@@ -44,7 +44,7 @@ def test_a_study_from_before_a_parameter_was_searched_goes_on_as_it_was_begun(tu
     answer = tuner(*now, "study.as_begun=true")
     assert (answer.status, answer.errors) == (0, ""), answer
     said = tuner.refused(*now, "study.as_begun=true", "+space.training.normalise_obs={choices: [false, true]}")
-    assert "training.normalise_obs is searched over false, true, and was not searched before" in said
+    assert "goes on with the space that it was begun with, and space.training.normalise_obs is typed: leave" in said
 
 
 NOT_SEARCHED = ["~space.buffer.num_steps", "~space.buffer.batch_size"]

@@ -47,6 +47,12 @@ def test_a_plan_names_what_is_tried_first(tuner: CommandLine) -> None:
     assert "configurations, sampled\n" in words
 
 
+def test_a_plan_says_why_the_default_is_not_tried(tuner: CommandLine) -> None:
+    words = " ".join(tuner("tune", "plan=true", "study.steps_per_second=2000", "++agent.gamma=0.5").output.split())
+    assert "configurations, sampled; the default is not tried: agent.gamma=0.5 cannot be a starting point" in words
+    assert "over 0.97 .. 0.999 (log of 1 - x): widen space.agent.gamma" in words
+
+
 def test_a_plan_of_a_grid_ends_where_the_grid_does(tuner: CommandLine) -> None:
     parts = ("agent.gamma", "agent.batch_size", "agent.entropy_coef", "agent.learning_rate")  # 3 activations are left
     left = ("agent=synthetic", "sampler=grid", *(f"~space.{part}" for part in parts))

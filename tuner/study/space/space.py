@@ -265,8 +265,8 @@ class Space:
             except ValueError as error:
                 raise UserError(
                     f"{parameter.path}={get_path(config, parameter.path)} cannot be a starting point of this search "
-                    f"over {describe_values(parameter.describe())}: widen space.{parameter.path}, or leave this start "
-                    "out"
+                    f"over {describe_values(parameter.describe())}: widen space.{parameter.path}, or begin "
+                    "without it"
                 ) from error
         return point
 
