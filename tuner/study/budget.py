@@ -9,13 +9,14 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import partial
+from statistics import mean
 
 import numpy as np
 
 from tuner.errors import UserError
 from tuner.results.insights.effort import used_share
 from tuner.results.number_format import format_seconds
-from tuner.results.records import SCREEN, RunRecord
+from tuner.results.records import CONFIRM, SCREEN, TEST, RunRecord
 from tuner.study.definition import StudyDefinition
 
 _ONE_MORE = 0.9
@@ -67,6 +68,29 @@ def seconds_too_many(definition: StudyDefinition, parallel: int, run_s: float | 
     budget_s = definition.settings.budget_s
     later_s = 0.0 if run_s is None else _stage_seconds(_later_runs(definition, 0.0), parallel, run_s)
     return later_s if budget_s is not None and later_s > budget_s else 0.0
+
+
+def fits_before_test(definition: StudyDefinition, parallel: int, spent_s: float, runs: Sequence[RunRecord]) -> bool:
+    """Whether one more run of confirmation leaves the test its share of a budget of time.
+
+    Args:
+        definition: The study.
+        parallel: Runs at a time.
+        spent_s: Seconds that the study has taken so far, those of earlier sessions included.
+        runs: All runs so far.
+    """
+    budget_s = definition.settings.budget_s
+    again_s = [run.seconds for run in runs if run.stage == CONFIRM and run.outcome is not None]
+    if budget_s is None or not again_s:
+        return False
+    test_s = _stage_seconds([one.num_runs for one in definition.plan() if one.stage == TEST], parallel, mean(again_s))
+    one_more_s = float(np.quantile(again_s, _ONE_MORE))
+    return _known_s(spent_s, sum(run.seconds for run in runs), parallel) + one_more_s + test_s <= budget_s
+
+
+def _known_s(spent_s: float, run_seconds: float, parallel: int) -> float:
+    """Seconds that a study has taken. Of one that was killed the last half minute is unknown; its runs are not."""
+    return max(spent_s, run_seconds / parallel)
 
 
 class Allowance:
@@ -130,8 +154,7 @@ class Allowance:
         run_s = self._seconds_of_the_best()
         one_more_s = max(run_s, float(np.quantile(self._complete_s, _ONE_MORE)))
         later_s = _stage_seconds(self._later_runs(self._num_with_one_more(num_entered)), self._parallel, run_s)
-        # Of a session that was killed the last half minute is unknown; its runs are known.
-        spent_s = max(self._spent_s(), self._run_seconds / self._parallel)
+        spent_s = _known_s(self._spent_s(), self._run_seconds, self._parallel)
         if spent_s + one_more_s + later_s <= budget_s:
             return ""
         over = " and is run all the same" if later_s > budget_s else ""

@@ -70,6 +70,7 @@ class Bench:
         open_stage: Optuna's study of a stage.
         in_parts: Of a registry, its runs or what they are made of.
         nothing_confirmed: The error for that no candidate came to its end.
+        fits: Whether one more run of confirmation fits a budget of time that ended screening, by all runs so far.
     """
 
     definition: StudyDefinition
@@ -81,6 +82,7 @@ class Bench:
     open_stage: Callable[[str], optuna.Study]
     in_parts: Callable[[RunRegistry], RunRegistry]
     nothing_confirmed: Callable[[], StudyError]
+    fits: Callable[[Sequence[RunRecord]], bool]
 
 
 def _as_it_was(about: RunInfo, descent: Descent | None, run: Run | RunRecord) -> RunInfo:

@@ -30,7 +30,7 @@ from tuner.results.selection import (
     rank_entrants,
     survivors,
 )
-from tuner.study.budget import Allowance
+from tuner.study.budget import Allowance, fits_before_test
 from tuner.study.control import Interrupts, archive, sole_controller
 from tuner.study.definition import Candidate, StudyDefinition, default_in_test
 from tuner.study.dispatch import Dispatcher, Judge, Stage
@@ -192,6 +192,7 @@ class StudyRunner:
             self._open_stage,
             self._in_parts,
             self._nothing_confirmed,
+            partial(self._fits, screen),
         )
         found = next(filter(None, (part.find(bench) for part in parts(InStudy))), None)
         compared = self._select(bench, dispatcher) if found is None else found
@@ -199,6 +200,12 @@ class StudyRunner:
         screen.set_user_attr(attributes.BASELINES, [one.label for one in known])
         default = self._default(screen, compared)
         self._run_seeds(dispatcher, TEST, [*compared, *default, *known], settings.num_test_seeds)
+
+    def _fits(self, screen: optuna.Study, runs: Sequence[RunRecord]) -> bool:
+        """Whether one more run of confirmation fits a budget of time, which has ended screening, too."""
+        if self._closed_at(screen) is None:
+            return False
+        return fits_before_test(self._definition, self._executor.parallel, self._seconds(), runs)
 
     def _default(self, screen: optuna.Study, compared: Sequence[Candidate]) -> list[Candidate]:
         """The default configuration, unless it is compared already; one that was tested as a trial stays a trial."""

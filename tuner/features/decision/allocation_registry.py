@@ -14,6 +14,9 @@ from tuner.study.run_registry import Run, SeedRegistry
 Choose = Callable[[bool], Candidate]
 """From whether it is the last run, to the configuration that is to run once more, by all runs so far."""
 
+OneMore = Callable[[int], bool]
+"""From how many runs there would be, to whether a budget leaves time for that."""
+
 
 class AllocationRegistry(SeedRegistry):
     """Runs of a few configurations, each on as many seeds as the choice needs.
@@ -23,18 +26,24 @@ class AllocationRegistry(SeedRegistry):
     Args:
         study: Optuna's, of the stage.
         definition: The study.
-        num_runs: How many there are to be in all.
+        num_runs: How many there are to be in all, at least.
         choose: Says whose run is the next.
+        one_more: Says whether another follows these.
     """
 
-    def __init__(self, study: optuna.Study, definition: StudyDefinition, num_runs: int, choose: Choose) -> None:
+    def __init__(
+        self, study: optuna.Study, definition: StudyDefinition, num_runs: int, choose: Choose, one_more: OneMore
+    ) -> None:
         super().__init__(study, CONFIRM, definition, [], [])
         self._total = max(num_runs, self._total)
-        self._choose = choose
+        self._choose, self._one_more = choose, one_more
 
     def next_run(self) -> Run | None:
-        """Enters one more run, up to the number there are to be."""
+        """Enters one more run, up to the number there are to be, and then as long as another fits."""
         left = self._total - len(self.study.get_trials(deepcopy=False))
+        if not self._waiting and left <= 0 and self._one_more(self._total + 1):
+            self._total += 1
+            left = 1
         if not self._waiting and left > 0:
             candidate = self._choose(left == 1)
             had = Counter(run.label for run in self.records())[candidate.label]

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import optuna
 
 from tuner.features.decision.allocation_registry import AllocationRegistry, runs_in_all
-from tuner.features.decision.decision_rules import CONFIRMED, ByAllRuns, ByModel
+from tuner.features.decision.decision_rules import CONFIRMED, MOST_BY_BUDGET, ByAllRuns, ByModel
 from tuner.features.decision.facts import BELIEVED, DECISION
 from tuner.features.decision.model import StudyModel
 from tuner.results.insights.effort import used_share
@@ -80,10 +81,9 @@ def _decide(bench: Bench, screened: Sequence[RunRecord]) -> list[RunRecord]:
         for num_screened in (0.0, sum(map(used_share, screened)))
     )
     stage = bench.open_stage(CONFIRM)
-    registry = AllocationRegistry(stage, definition, runs_in_all(stage, len(screened), num_anew, num_by_budget), choose)
-    sizes = study.user_attrs[SETTINGS]
-    if sizes[NUM_SHARED] != registry.total:  # known only now
-        study.set_user_attr(SETTINGS, {**sizes, NUM_SHARED: registry.total})
+    num_runs = runs_in_all(stage, len(screened), num_anew, num_by_budget)
+    registry = AllocationRegistry(stage, definition, num_runs, choose, partial(_one_more, bench, screened))
+    _keep_number(study, registry.total)  # known only now
     bench.listener.on_stage(CONFIRM, registry.total, registry.records())
     bench.run_stage(Stage(bench.in_parts(registry)))
     known = model.chosen()
@@ -91,6 +91,27 @@ def _decide(bench: Bench, screened: Sequence[RunRecord]) -> list[RunRecord]:
         raise bench.nothing_confirmed()
     study.set_user_attr(BELIEVED.key_kept, [asdict(one) for one in known])
     return [run for run in screened if run.label == known[0].label]
+
+
+def _one_more(bench: Bench, screened: Sequence[RunRecord], num_runs: int) -> bool:
+    """Whether a budget leaves time for this number of runs after screening; a study that was tested has had its own.
+
+    Screening sets time aside for what follows by the runs of the best, which may take longer than those that the model
+    then selects.
+    """
+    later = [*bench.later()]
+    if num_runs > MOST_BY_BUDGET or any(run.stage == TEST for run in later) or not bench.fits([*screened, *later]):
+        return False
+    _keep_number(bench.study, num_runs)
+    bench.listener.on_stage(CONFIRM, num_runs, ())
+    return True
+
+
+def _keep_number(study: optuna.Study, num_runs: int) -> None:
+    """Writes down how many runs behind screening there are."""
+    sizes = study.user_attrs[SETTINGS]
+    if sizes[NUM_SHARED] != num_runs:
+        study.set_user_attr(SETTINGS, {**sizes, NUM_SHARED: num_runs})
 
 
 PART = InStudy(

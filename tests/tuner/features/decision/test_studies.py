@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,46 @@ def test_a_budget_gives_one_run_behind_screening_for_two_of_it(
     assert summary.budget["runs after screening, shared out by a model"] == num_again
     more = study(tmp_path, **{"num_trials": 100, **bound})  # nothing is left to do
     assert len(more.runs) == len(summary.runs)
+
+
+def quicker_behind_screening(spec: TrialSpec, attempt: int) -> Script:
+    """A run of screening takes three seconds, any other one second."""
+    seconds = 3.0 if spec.key.startswith("screen/") else 1.0
+    return replace(learn(spec, attempt), result=TrialResult(Outcome.COMPLETE, seconds=seconds))
+
+
+def test_what_screening_leaves_of_a_budget_of_time_goes_into_the_decision(tmp_path: Path) -> None:
+    """Ten trials: 30 s, and with 7 + 4 runs behind of 3 s each 63. These take 1 s: 29 + 4 fit in the other 33 s."""
+    summary = study(tmp_path, FakeExecutor(behave=quicker_behind_screening), num_trials=100, budget=63.0)
+    assert [len(summary.stage(name)) for name in ("screen", "confirm", "test")] == [10, 29, 4]
+    assert sum(one.seconds for one in summary.runs) == 63.0
+    assert summary.budget["runs after screening, shared out by a model"] == 29
+    again = study(tmp_path, FakeExecutor(behave=quicker_behind_screening), num_trials=100, budget=63.0)
+    assert len(again.runs) == len(summary.runs)
+
+
+@pytest.mark.parametrize(
+    ("bound", "num_screened", "num_again"),
+    [
+        ({"num_trials": 100, "budget": 150.0}, 31, 50),  # at most
+        ({"num_trials": 10, "budget": 150.0}, 10, 7),  # the budget has not ended screening
+        ({"num_trials": 100, "max_env_steps": 41 * 900}, 25, 12),  # known beforehand
+    ],
+)
+def test_further_runs_of_the_decision_are_few(
+    tmp_path: Path, bound: dict[str, Any], num_screened: int, num_again: int
+) -> None:
+    summary = study(tmp_path, FakeExecutor(behave=quicker_behind_screening), **bound)
+    assert (len(summary.stage("screen")), len(summary.stage("confirm"))) == (num_screened, num_again)
+
+
+@pytest.mark.parametrize("die_after", [250, 330, 380])
+def test_a_decision_that_was_killed_goes_on_as_long_as_time_is_left(tmp_path: Path, die_after: int) -> None:
+    sizes: dict[str, Any] = {"num_trials": 100, "budget": 63.0}
+    with pytest.raises(ControllerDied):
+        study(tmp_path, FakeExecutor(behave=quicker_behind_screening, die_after=die_after), **sizes)
+    summary = study(tmp_path, FakeExecutor(behave=quicker_behind_screening), **sizes)
+    assert [len(summary.stage(name)) for name in ("screen", "confirm", "test")] == [10, 29, 4]
 
 
 def test_a_study_that_has_ended_stays_so_under_another_budget(tmp_path: Path) -> None:
