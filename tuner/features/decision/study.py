@@ -99,8 +99,10 @@ def _one_more(bench: Bench, screened: Sequence[RunRecord], num_runs: int) -> boo
     Screening sets time aside for what follows by the runs of the best, which may take longer than those that the model
     then selects.
     """
+    if num_runs > MOST_BY_BUDGET or bench.definition.settings.budget_s is None:
+        return False
     later = [*bench.later()]
-    if num_runs > MOST_BY_BUDGET or any(run.stage == TEST for run in later) or not bench.fits([*screened, *later]):
+    if any(run.stage == TEST for run in later) or not bench.fits([*screened, *later]):
         return False
     _keep_number(bench.study, num_runs)
     bench.listener.on_stage(CONFIRM, num_runs, ())

@@ -131,6 +131,7 @@ def test_what_screening_leaves_of_a_budget_of_time_goes_into_the_decision(tmp_pa
         ({"num_trials": 100, "budget": 150.0}, 31, 50),  # at most
         ({"num_trials": 10, "budget": 150.0}, 10, 7),  # the budget has not ended screening
         ({"num_trials": 100, "max_env_steps": 41 * 900}, 25, 12),  # known beforehand
+        ({"num_trials": 100, "max_env_steps": 41 * 900, "budget": 1000.0}, 25, 12),
     ],
 )
 def test_further_runs_of_the_decision_are_few(
