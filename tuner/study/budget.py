@@ -71,7 +71,9 @@ def seconds_too_many(definition: StudyDefinition, parallel: int, run_s: float | 
 
 
 def fits_before_test(definition: StudyDefinition, parallel: int, spent_s: float, runs: Sequence[RunRecord]) -> bool:
-    """Whether one more run of confirmation leaves the test its share of a budget of time; a bound on steps leaves none.
+    """Whether one more run of confirmation leaves the test its share of a budget of time.
+
+    Where environment steps are bounded, too, none does: what these leave was known beforehand.
 
     Args:
         definition: The study.
@@ -89,7 +91,7 @@ def fits_before_test(definition: StudyDefinition, parallel: int, spent_s: float,
 
 
 def _known_s(spent_s: float, run_seconds: float, parallel: int) -> float:
-    """Seconds that a study has taken. Of one that was killed the last half minute is unknown; its runs are not."""
+    """Seconds that a study has taken: at least those of its runs, as a session that is killed notes not all."""
     return max(spent_s, run_seconds / parallel)
 
 

@@ -1,6 +1,7 @@
 """Budgets of time and of environment steps: screening ends when what must follow only just fits."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from tuner.reporting.study_progress import StudyProgress
 from tuner.results.number_format import seconds_of
 from tuner.results.records import RunRecord
 from tuner.study import StudyListener, StudyStore
-from tuner.study.budget import Allowance, affordable_trials, check_budget
+from tuner.study.budget import Allowance, affordable_trials, check_budget, fits_before_test
 from tuner.study.plan import Speed, describe_plan
 from tuner.study.storage.retries import StorageLostError
 from tuner.study.watching.display import LiveDisplay
@@ -174,6 +175,16 @@ def test_one_more_may_be_one_of_the_long_ones(tmp_path: Path) -> None:
     now[0] += 0.1
     assert not allowance.one_more(12)
     assert allowance.why_not == "study.budget=1 min 00 s: what follows takes about 6 s, and one more run up to 10 s"
+
+
+def test_runs_that_failed_do_not_shrink_what_is_set_aside_for_the_test(tmp_path: Path) -> None:
+    """Two runs of 4 s and two that failed at once: one more takes 4 s, and the test 4 runs in two slots 8 s."""
+    study = definition(tmp_path, num_trials=100, budget=40.0)
+    failed = {"outcome": Outcome.CRASHED, "value": None, "seconds": 0.0}
+    runs = [replace(record(number, **(failed if number % 2 else {})), stage="confirm") for number in range(4)]
+    assert fits_before_test(study, 2, 28.0, runs)
+    assert not fits_before_test(study, 2, 28.1, runs)
+    assert not fits_before_test(study, 2, 0.0, runs[1::2])  # how long a run takes is not known
 
 
 def test_one_more_may_be_as_long_as_the_best_and_what_is_not_feasible_does_not_count(tmp_path: Path) -> None:
