@@ -36,7 +36,7 @@ from tuner.trial.messages import JsonDict
 FOLDER = Path(__file__).parent / "landscapes"
 NUM_CONFIGURATIONS = 121
 SEEDS = (1, 2, 3, 4)
-_PPO = ("agent=ppo", "network=mlp_tanh")  # as it was when these landscapes were recorded
+_PPO = ("agent=ppo", "network=mlp_tanh", "schedule=none")  # as it was when these landscapes were recorded
 PAIRS: dict[str, tuple[str, ...]] = {
     "dqn-cartpole": ("agent=dqn", "env=cartpole", "training.total_steps=30000"),
     "ppo-cartpole": (*_PPO, "env=cartpole", "training.total_steps=30000"),

@@ -32,15 +32,22 @@ _NAMES: Final = {
 
 def knobs(space: Space, config: JsonDict) -> dict[str, Parameter]:
     """The parameters of a space that may change while training goes on, by their names in a schedule."""
+    of_schedules = config.get("schedule", {})
+    return {name: one for name, one in _changeable(space, config).items() if name not in of_schedules}
+
+
+def kept_by_schedules(space: Space, config: JsonDict) -> list[Parameter]:
+    """Those that could, but follow a schedule of the configuration."""
+    of_schedules = config.get("schedule", {})
+    return [one for name, one in _changeable(space, config).items() if name in of_schedules]
+
+
+def _changeable(space: Space, config: JsonDict) -> dict[str, Parameter]:
     of_function = is_function(config)
     if of_function and not _takes_schedule(config):
         return {}
-    found = {}
-    for parameter in space.parameters:
-        name = _name_of(parameter, config, of_function)
-        if name is not None and name not in config.get("schedule", {}):
-            found[name] = parameter
-    return found
+    names = ((_name_of(parameter, config, of_function), parameter) for parameter in space.parameters)
+    return {name: parameter for name, parameter in names if name is not None}
 
 
 def _name_of(parameter: Parameter, config: JsonDict, of_function: bool) -> str | None:

@@ -6,9 +6,10 @@ from dataclasses import asdict, replace
 from tuner.errors import UserError
 from tuner.features.population.evolution import Evolution
 from tuner.features.population.facts import EVOLVE, STATIC
-from tuner.features.population.knobs import check_evolution
+from tuner.features.population.knobs import check_evolution, kept_by_schedules, knobs
 from tuner.features.population.member_registry import PopulationRegistry, SegmentJudge
 from tuner.results.metric import TargetMetric
+from tuner.results.number_format import join_words
 from tuner.results.records import CONFIRM, Descent, RunRecord
 from tuner.results.selection import choose_winner
 from tuner.study.definition import Candidate, StudyDefinition
@@ -41,6 +42,16 @@ def _check(definition: StudyDefinition) -> None:
             "study=quick"
         )
     check_evolution(evolution, definition.space, definition.config)
+
+
+def _plan_rows(definition: StudyDefinition) -> list[tuple[str, str]]:
+    """The parameters that evolve, and those that follow a schedule; the rest is drawn once for each member."""
+    if not isinstance(definition.search, Evolution):
+        return []
+    space, config = definition.space, definition.config
+    kept = kept_by_schedules(space, config)
+    rows = [("evolving", join_words([one.path for one in knobs(space, config).values()]))]
+    return rows + [("", f"{one.path} does not: it follows a schedule; schedule=none lets it evolve") for one in kept]
 
 
 def _find(bench: Bench) -> list[Candidate]:
@@ -111,5 +122,6 @@ PART = InStudy(
     unpruned=lambda about: _ABOUT if about.get("evolution") else "",
     described=_described,
     changed=_changed,
+    plan_rows=_plan_rows,
     tracked=_told,
 )

@@ -132,6 +132,20 @@ def test_the_plan_knows_it(tuner: CommandLine) -> None:
     assert "no run is pruned" in answer.output
 
 
+def test_the_plan_says_what_evolves(tuner: CommandLine) -> None:
+    plan = ("study=pbt", "plan=true", "study.steps_per_second=1000")
+    following = tuner("tune", "agent=ppo", *plan).output
+    assert "optimizer.learning_rate does not: it follows a schedule; schedule=none lets it evolve" in following
+    constant = tuner("tune", "agent=ppo", "schedule=none", *plan).output
+    assert _evolving(constant) == {*_evolving(following), "optimizer.learning_rate"}
+
+
+def _evolving(plan: str) -> set[str]:
+    block = plan.partition("evolving")[2].partition("\n\n")[0]
+    lines = [line for line in block.splitlines() if "does not" not in line]
+    return {word.strip(",") for word in " ".join(lines).split() if "." in word}
+
+
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
