@@ -18,15 +18,17 @@ from tuner.runs.build import build_run
 
 TORCH, KERAS = Framework("pytorch"), Framework("keras")
 TARGETS = "buffer.target_update_interval=4"  # by default these are not updated within so few gradient steps
+CONSTANT = "schedule=none"  # the rate of the optimizer below
 FEW = "buffer.gradient_steps=3"  # after 64 and after 72 steps; enough for actors that learn in every third one
 OF_REPLAY = ("crossq", "ddpg", "ddpg_her", "maddpg", "sac", "sac_discrete", "td3", "tqc")
 CASES = {
     **{agent: (agent,) for agent in SMALL_AGENTS},
     **{agent: (agent, FEW) for agent in OF_REPLAY},
     **{agent: (agent, TARGETS) for agent in ("dqn", "double_dqn", "dueling_dqn", "prioritized_dqn", "rainbow")},
+    "ppo": ("ppo", CONSTANT),
     "bc_continuous": ("bc_continuous", "buffer.gradient_steps=10"),
     "a2c_lstm": ("a2c", "network=lstm"),
-    "ppo_gru": ("ppo", "network=gru"),
+    "ppo_gru": ("ppo", CONSTANT, "network=gru"),
     "ppo_gsde": ("ppo_continuous", "policy=gsde"),
     "sac_gsde": ("sac", FEW, "policy=squashed_gsde"),
     "sac_of_many_critics": (
