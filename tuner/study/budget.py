@@ -73,8 +73,6 @@ def seconds_too_many(definition: StudyDefinition, parallel: int, run_s: float | 
 def fits_before_test(definition: StudyDefinition, parallel: int, spent_s: float, runs: Sequence[RunRecord]) -> bool:
     """Whether one more run of confirmation leaves the test its share of a budget of time.
 
-    Where environment steps are bounded, too, none does: what these leave was known beforehand.
-
     Args:
         definition: The study.
         parallel: Runs at a time.
@@ -83,7 +81,7 @@ def fits_before_test(definition: StudyDefinition, parallel: int, spent_s: float,
     """
     budget_s = definition.settings.budget_s
     again_s = [run.seconds for run in runs if run.stage == CONFIRM and run.complete]
-    if budget_s is None or definition.settings.max_env_steps is not None or not again_s:
+    if budget_s is None or not again_s:
         return False
     test_s = _stage_seconds([one.num_runs for one in definition.plan() if one.stage == TEST], parallel, mean(again_s))
     one_more_s = float(np.quantile(again_s, _ONE_MORE))

@@ -70,7 +70,8 @@ class Bench:
         open_stage: Optuna's study of a stage.
         in_parts: Of a registry, its runs or what they are made of.
         nothing_confirmed: The error for that no candidate came to its end.
-        fits: Whether one more run of confirmation fits a budget of time that ended screening, by all runs so far.
+        fits: Whether one more run of confirmation leaves the test its share of a budget of time, by all runs so far.
+        is_closed: Whether a budget has ended screening.
     """
 
     definition: StudyDefinition
@@ -83,6 +84,7 @@ class Bench:
     in_parts: Callable[[RunRegistry], RunRegistry]
     nothing_confirmed: Callable[[], StudyError]
     fits: Callable[[Sequence[RunRecord]], bool]
+    is_closed: Callable[[], bool]
 
 
 def _as_it_was(about: RunInfo, descent: Descent | None, run: Run | RunRecord) -> RunInfo:

@@ -192,7 +192,8 @@ class StudyRunner:
             self._open_stage,
             self._in_parts,
             self._nothing_confirmed,
-            partial(self._fits, screen),
+            self._fits,
+            lambda: self._closed_at(screen) is not None,
         )
         found = next(filter(None, (part.find(bench) for part in parts(InStudy))), None)
         compared = self._select(bench, dispatcher) if found is None else found
@@ -201,10 +202,8 @@ class StudyRunner:
         default = self._default(screen, compared)
         self._run_seeds(dispatcher, TEST, [*compared, *default, *known], settings.num_test_seeds)
 
-    def _fits(self, screen: optuna.Study, runs: Sequence[RunRecord]) -> bool:
-        """Whether one more run of confirmation fits a budget of time, which has ended screening, too."""
-        if self._closed_at(screen) is None:
-            return False
+    def _fits(self, runs: Sequence[RunRecord]) -> bool:
+        """Whether one more run of confirmation leaves the test its share of a budget of time."""
         return fits_before_test(self._definition, self._executor.parallel, self._seconds(), runs)
 
     def _default(self, screen: optuna.Study, compared: Sequence[Candidate]) -> list[Candidate]:

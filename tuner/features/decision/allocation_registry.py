@@ -6,16 +6,14 @@ from collections.abc import Callable
 import optuna
 
 from tuner.features.decision.facts import RUNS_BEFORE, RUNS_BY_BUDGET
+from tuner.features.decision.quota import Quota
 from tuner.results.protocol import stage_seeds
 from tuner.results.records import CONFIRM
 from tuner.study.definition import Candidate, StudyDefinition
 from tuner.study.run_registry import Run, SeedRegistry
 
 Choose = Callable[[bool], Candidate]
-"""From whether it is the last run, to the configuration that is to run once more, by all runs so far."""
-
-OneMore = Callable[[int], bool]
-"""From how many runs there would be, to whether a budget leaves time for that."""
+"""From whether it may be the last run, to the configuration that is to run once more, by all runs so far."""
 
 
 class AllocationRegistry(SeedRegistry):
@@ -26,26 +24,24 @@ class AllocationRegistry(SeedRegistry):
     Args:
         study: Optuna's, of the stage.
         definition: The study.
-        num_runs: How many there are to be in all, at least.
+        quota: How many there are.
         choose: Says whose run is the next.
-        one_more: Says whether another follows these.
     """
 
-    def __init__(
-        self, study: optuna.Study, definition: StudyDefinition, num_runs: int, choose: Choose, one_more: OneMore
-    ) -> None:
+    def __init__(self, study: optuna.Study, definition: StudyDefinition, quota: Quota, choose: Choose) -> None:
         super().__init__(study, CONFIRM, definition, [], [])
-        self._total = max(num_runs, self._total)
-        self._choose, self._one_more = choose, one_more
+        self._quota, self._choose = quota, choose
+
+    @property
+    def total(self) -> int:
+        """Runs there will be, as far as that is known."""
+        return max(self._quota.num_runs, self._total)
 
     def next_run(self) -> Run | None:
-        """Enters one more run, up to the number there are to be, and then as long as another fits."""
-        left = self._total - len(self.study.get_trials(deepcopy=False))
-        if not self._waiting and left <= 0 and self._one_more(self._total + 1):
-            self._total += 1
-            left = 1
-        if not self._waiting and left > 0:
-            candidate = self._choose(left == 1)
+        """Enters one more run, if there is one."""
+        number = len(self.study.get_trials(deepcopy=False)) + 1
+        if not self._waiting and self._quota.allows(number):
+            candidate = self._choose(self._quota.may_end_with(number))
             had = Counter(run.label for run in self.records())[candidate.label]
             taken = {run.seed for run in self.records() if run.label == candidate.label}
             seeds = stage_seeds(self._definition.seed, CONFIRM, had + 1)
@@ -53,15 +49,16 @@ class AllocationRegistry(SeedRegistry):
         return super().next_run()
 
 
-def runs_in_all(study: optuna.Study, num_screened: int, num_anew: int, num_by_budget: int) -> int:
-    """How many runs the stage is to have, those handed out before included.
+def runs_before(study: optuna.Study, num_screened: int, num_by_budget: int) -> tuple[int, int]:
+    """How many runs the stage had when this number was first reached, and how many the budget gave then.
+
+    Where more were screened since runs were handed out, the runs so far tell little of these. Only the budget at the
+    first time counts, so that a study that has ended stays so under another one.
 
     Args:
         study: Optuna's, of the stage.
-        num_screened: Configurations there are to choose from. Where more were screened since runs were handed out,
-            the runs so far tell little of these.
-        num_anew: Runs that follow each time.
-        num_by_budget: Runs in all that the budget gives. Only the budget at the first time counts.
+        num_screened: Configurations there are to choose from.
+        num_by_budget: Runs in all that the budget gives now.
     """
     before, by_budget = (
         dict(fact.read(study.user_attrs.get(fact.key_kept, {}))) for fact in (RUNS_BEFORE, RUNS_BY_BUDGET)
@@ -71,4 +68,4 @@ def runs_in_all(study: optuna.Study, num_screened: int, num_anew: int, num_by_bu
         study.set_user_attr(RUNS_BY_BUDGET.key_kept, by_budget)
         before[key] = len(study.get_trials(deepcopy=False))
         study.set_user_attr(RUNS_BEFORE.key_kept, before)
-    return max(before[key] + num_anew, by_budget.get(key, 0))
+    return before[key], by_budget.get(key, 0)

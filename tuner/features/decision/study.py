@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 
 import optuna
 
-from tuner.features.decision.allocation_registry import AllocationRegistry, runs_in_all
+from tuner.features.decision.allocation_registry import AllocationRegistry, runs_before
 from tuner.features.decision.decision_rules import CONFIRMED, MOST_BY_BUDGET, ByAllRuns, ByModel
 from tuner.features.decision.facts import BELIEVED, DECISION
 from tuner.features.decision.model import StudyModel
+from tuner.features.decision.quota import Quota
 from tuner.results.insights.effort import used_share
 from tuner.results.records import CONFIRM, TEST, RunRecord
 from tuner.results.selection import WinnerSelection, choose_winner
@@ -76,13 +76,8 @@ def _decide(bench: Bench, screened: Sequence[RunRecord]) -> list[RunRecord]:
         run = model.next_run(is_last=is_last)
         return Candidate.of(run, space.values(drawn[run.number], config))
 
-    num_anew, num_by_budget = (
-        sum(plan.num_runs for plan in definition.plan(num_screened) if plan.stage == CONFIRM)
-        for num_screened in (0.0, sum(map(used_share, screened)))
-    )
     stage = bench.open_stage(CONFIRM)
-    num_runs = runs_in_all(stage, len(screened), num_anew, num_by_budget)
-    registry = AllocationRegistry(stage, definition, num_runs, choose, partial(_one_more, bench, screened))
+    registry = AllocationRegistry(stage, definition, _quota(bench, stage, screened), choose)
     _keep_number(study, registry.total)  # known only now
     bench.listener.on_stage(CONFIRM, registry.total, registry.records())
     bench.run_stage(Stage(bench.in_parts(registry)))
@@ -93,20 +88,31 @@ def _decide(bench: Bench, screened: Sequence[RunRecord]) -> list[RunRecord]:
     return [run for run in screened if run.label == known[0].label]
 
 
-def _one_more(bench: Bench, screened: Sequence[RunRecord], num_runs: int) -> bool:
-    """Whether a budget leaves time for this number of runs after screening; a study that was tested has had its own.
+def _quota(bench: Bench, stage: optuna.Study, screened: Sequence[RunRecord]) -> Quota:
+    """As many runs as without a budget, and more: by a budget of steps as many as it gives, by one of time what fits.
 
-    Screening sets time aside for what follows by the runs of the best, which may take longer than those that the model
-    then selects.
+    Screening sets time aside by the runs of the best. Those that the model then selects may take longer, or less.
     """
-    if num_runs > MOST_BY_BUDGET or bench.definition.settings.budget_s is None:
-        return False
-    later = [*bench.later()]
-    if any(run.stage == TEST for run in later) or not bench.fits([*screened, *later]):
-        return False
-    _keep_number(bench.study, num_runs)
-    bench.listener.on_stage(CONFIRM, num_runs, ())
-    return True
+    definition, settings = bench.definition, bench.definition.settings
+    num_anew, num_by_budget = (
+        sum(plan.num_runs for plan in definition.plan(num_screened) if plan.stage == CONFIRM)
+        for num_screened in (0.0, sum(map(used_share, screened)))
+    )
+    before, by_budget = runs_before(stage, len(screened), num_by_budget)
+    by_time = settings.budget_s is not None
+    least = before + num_anew if by_time else max(before + num_anew, by_budget)
+    is_open = by_time and settings.max_env_steps is None and bench.is_closed()
+    most = MOST_BY_BUDGET if is_open else by_budget
+
+    def fits() -> bool:
+        later = [*bench.later()]
+        return all(run.stage != TEST for run in later) and bench.fits([*screened, *later])
+
+    def changed(num_runs: int) -> None:
+        _keep_number(bench.study, num_runs)
+        bench.listener.on_stage(CONFIRM, num_runs, ())
+
+    return Quota(least, by_budget, most, fits, changed)
 
 
 def _keep_number(study: optuna.Study, num_runs: int) -> None:

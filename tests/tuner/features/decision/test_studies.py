@@ -111,7 +111,15 @@ def test_a_budget_gives_one_run_behind_screening_for_two_of_it(
 
 def quicker_behind_screening(spec: TrialSpec, attempt: int) -> Script:
     """A run of screening takes three seconds, any other one second."""
-    seconds = 3.0 if spec.key.startswith("screen/") else 1.0
+    return lasting(3.0 if spec.key.startswith("screen/") else 1.0, spec, attempt)
+
+
+def slower_behind_screening(spec: TrialSpec, attempt: int) -> Script:
+    """A run of screening takes one second, any other three."""
+    return lasting(1.0 if spec.key.startswith("screen/") else 3.0, spec, attempt)
+
+
+def lasting(seconds: float, spec: TrialSpec, attempt: int) -> Script:
     return replace(learn(spec, attempt), result=TrialResult(Outcome.COMPLETE, seconds=seconds))
 
 
@@ -123,6 +131,23 @@ def test_what_screening_leaves_of_a_budget_of_time_goes_into_the_decision(tmp_pa
     assert summary.budget["runs after screening, shared out by a model"] == 29
     again = study(tmp_path, FakeExecutor(behave=quicker_behind_screening), num_trials=100, budget=63.0)
     assert len(again.runs) == len(summary.runs)
+
+
+@pytest.mark.parametrize(
+    ("bound", "num_screened", "num_again"),
+    [
+        ({"budget": 100.0}, 64, 8),  # 64 s, for 32 and 4 runs of 1 s each 36: of 3 s only 8 and 4 fit
+        ({"budget": 41.0}, 25, 7),  # no fewer than without a budget
+        ({"budget": 100.0, "max_env_steps": 71 * 900}, 45, 14),  # 45 s; in the other 55, 14 and 4 of 3 s, not 22
+    ],
+)
+def test_runs_that_take_longer_than_those_of_screening_are_fewer(
+    tmp_path: Path, bound: dict[str, Any], num_screened: int, num_again: int
+) -> None:
+    for _ in range(2):  # the second time there is nothing left to do
+        summary = study(tmp_path, FakeExecutor(behave=slower_behind_screening), **{"num_trials": 100, **bound})
+        assert [len(summary.stage(name)) for name in ("screen", "confirm", "test")] == [num_screened, num_again, 4]
+        assert summary.budget["runs after screening, shared out by a model"] == num_again
 
 
 @pytest.mark.parametrize(
