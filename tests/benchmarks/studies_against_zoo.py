@@ -131,7 +131,7 @@ def _of_note_rl(trainer: str) -> list[str]:
     framework, _, compiled = trainer.partition("_")
     jit = "true" if compiled else "auto"
     return [
-        *("agent=ppo", "network=mlp_tanh", f"backend={framework}", f"training.jit_compile={jit}"),
+        *("agent=ppo", "network=mlp_tanh", "schedule=none", f"backend={framework}", f"training.jit_compile={jit}"),
         *_six("optimizer.learning_rate", "buffer.num_epochs"),
         *("buffer.num_steps=32", "buffer.batch_size=256", "agent.gamma=0.98", "agent.gae_lambda=0.95"),
     ]

@@ -19,7 +19,7 @@ from tuner.commands.baselines import KnownConfigs
 from tuner.commands.features import InCommands
 from tuner.commands.first_trials import first_names, with_first_trials
 from tuner.commands.space_check import check_space
-from tuner.config.composition import RUN_PARTS, run_config_of, with_section_defaults
+from tuner.config.composition import BUILT_MAPPINGS, RUN_PARTS, run_config_of, with_section_defaults
 from tuner.config.paths import flatten, targets_in
 from tuner.errors import UserError
 from tuner.executors.executor_factory import check_executor
@@ -134,17 +134,28 @@ def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | 
         )
     for path, value in _settings_of_before(found, before, typed).items():
         OmegaConf.update(begun, path, value, merge=False)
-    _leave_out(begun, added)
+    _leave_out(begun, [*(f"space.{path}" for path in added), *_entries_of_since(found, before, typed)])
     return _define(begun, overrides, config_dir)
 
 
-def _leave_out(config: DictConfig, searched: Sequence[str]) -> None:
-    """Removes parameters from the space, by their config paths."""
+def _leave_out(config: DictConfig, paths: Sequence[str]) -> None:
+    """Removes what is at these config paths."""
     OmegaConf.set_struct(config, False)
-    for path in searched:
-        section, _, name = f"space.{path}".rpartition(".")
+    for path in paths:
+        section, _, name = path.rpartition(".")
         del OmegaConf.select(config, section)[name]
     OmegaConf.set_struct(config, True)
+
+
+def _entries_of_since(now: StudyDefinition, before: JsonDict, typed: Collection[str]) -> list[str]:
+    """Schedules and wrappers that a study was begun without and that are there now, by config path, but typed ones."""
+    return [
+        path
+        for section in BUILT_MAPPINGS
+        for name in now.config.get(section) or {}
+        if name not in (before["config"].get(section) or {})
+        and not {section, path := f"{section}.{name}"}.intersection(typed)
+    ]
 
 
 def _settings_of_before(now: StudyDefinition, before: JsonDict, typed: Collection[str]) -> JsonDict:

@@ -18,7 +18,7 @@ from tuner.config.composition import RunConfig
 from tuner.config.vocabulary import speaking_of_settings
 from tuner.errors import UserError
 from tuner.results.metric import Mixed
-from tuner.results.number_format import format_mean, format_number, format_seconds
+from tuner.results.number_format import format_mean, format_number, format_seconds, join_words
 from tuner.runs import run_folders as runs
 from tuner.runs.adaptation_log import describe_adaptation
 from tuner.runs.build import build_distributed, build_run, build_trackers, check_trackers, find_function
@@ -102,9 +102,12 @@ def run_of_multirun(config: DictConfig, folder: Path, overrides: Sequence[str], 
     return _run(config, folder, overrides, member)
 
 
-def _steps_of_schedule(config: JsonDict, overrides: Sequence[str]) -> str:
-    """That the schedule of an earlier run stays where it is if another budget is typed; empty: nothing to say."""
+def _steps_of_schedule(config: JsonDict, overrides: Sequence[str], begun: int) -> str:
+    """That schedules follow another budget that is typed, or do not; empty: nothing to say."""
     typed = next((word for word in overrides if word.lstrip("+").startswith("training.total_steps=")), None)
+    if typed is not None and begun and (names := config.get("schedule")):
+        done = 100 * begun / config["training"]["total_steps"]
+        return f"schedules go over all of {typed}: {join_words(names)} continues where it is after {done:.0f} % of it"
     repeated = (config.get("adaptive") or {}).get("schedule") or {}
     last = max((step for pairs in repeated.values() for step, _ in pairs), default=0)
     if typed is None or not last:
@@ -129,7 +132,7 @@ def _run(config: DictConfig, folder: Path, overrides: Sequence[str], member: Run
     begun = 0 if config.get("resume") is None else runs.steps_done(folder)
     goes_on = f", from step {begun:,} on" if begun else ""
     console.print(f"training in {escape(str(folder))}{goes_on}", soft_wrap=True)
-    if note := _steps_of_schedule(resolve(config), overrides):
+    if note := _steps_of_schedule(resolve(config), overrides, begun):
         console.print(escape(note), soft_wrap=True)
     outcome = train(config, folder, overrides, progress, member)
     final, seconds = f"[bold]{format_number(outcome.final_return)}[/bold]", format_seconds(outcome.seconds)

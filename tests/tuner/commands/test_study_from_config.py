@@ -47,6 +47,15 @@ def test_a_study_from_before_a_parameter_was_searched_goes_on_as_it_was_begun(tu
     assert "goes on with the space that it was begun with, and space.training.normalise_obs is typed: leave" in said
 
 
+def test_a_study_that_was_begun_with_a_constant_rate_goes_on_with_it(tuner: CommandLine) -> None:
+    now = ("tune", *FAKE, *SMALL_STUDY, "agent=ppo")
+    assert tuner(*now, "schedule=none").status == 0
+    assert "schedule.learning_rate._target_ is new" in tuner.refused(*now)
+    answer = tuner(*now, "study.as_begun=true")
+    assert (answer.status, answer.errors) == (0, ""), answer
+    assert "is new" in tuner.refused(*now, "study.as_begun=true", "schedule=linear_lr")
+
+
 NOT_SEARCHED = ["~space.buffer.num_steps", "~space.buffer.batch_size"]
 REFUSED = {
     "a space key that does not exist": (["+space.agent.gama={low:0.9,high:0.99}"], "agent.gamma?"),

@@ -109,6 +109,8 @@ def test_a_finished_run_continues_with_a_larger_budget(tuner: CommandLine) -> No
     assert "mine has all of its 240 steps, and training.total_steps=100 asks for no more" in fewer
     continued = tuner("train", "resume=mine", "training.total_steps=480")
     assert (continued.status, continued.output.splitlines()[0]) == (0, "training in mine, from step 240 on")
+    said = "schedules go over all of training.total_steps=480: eps continues where it is after 50 % of it"
+    assert continued.output.splitlines()[1] == said
     after = evaluations(tuner.folder / "mine")
     assert after[:3] == [(fraction / 2, value) for fraction, value in before]
     assert [fraction for fraction, _ in after[3:]] == [2 / 3, 1.0]

@@ -76,9 +76,31 @@ def test_an_agent_chooses_the_groups_it_needs_and_the_command_line_wins() -> Non
     assert (other["network"]["activation"], other["env"]["num_envs"]) == ("relu", 2)
     measured = to_json(preflight("train", ["agent=ppo", "env.num_envs=auto"]))
     assert build_settings(RunConfig.from_json(measured)).num_envs == "auto"
-    other = to_json(preflight("train", ["agent=ppo", "network=mlp_tanh", "schedule=linear_lr", "env.num_envs=2"]))
+    other = to_json(preflight("train", ["agent=ppo", "network=mlp_tanh", "schedule=linear_decay", "env.num_envs=2"]))
     assert (other["network"]["activation"], other["env"]["num_envs"]) == ("tanh", 2)
-    assert other["schedule"]["learning_rate"]["start"] == 2e-3
+    assert other["schedule"]["clip"]["start"] == 0.2
+
+
+@pytest.mark.parametrize(
+    ("typed", "names"),
+    [
+        ("agent=ppo", ["learning_rate"]),
+        ("agent=ppo_continuous", []),
+        ("agent=gail", []),
+        ("agent=a2c", []),
+        ("agent=dqn", ["eps"]),
+        ("experiment=ppo_lunarlander", []),
+        ("experiment=ppo_lstm_recall_cue", []),
+        ("experiment=ppo_pendulum", ["learning_rate", "clip"]),
+    ],
+)
+def test_what_changes_over_training(typed: str, names: list[str]) -> None:
+    """The first begins at the rate of the optimizer and ends at 0."""
+    schedule = to_json(compose(config_loader(), "train", [typed]))["schedule"]
+    assert list(schedule) == names
+    if typed == "agent=ppo":
+        rate = schedule["learning_rate"]
+        assert (rate["start"], rate["end"], rate["fraction"]) == (2e-3, 0.0, 1.0)
 
 
 def test_an_experiment_overrides_the_choices_of_its_agent() -> None:

@@ -98,6 +98,8 @@ _OFF_POLICY: Final = (
     *("buffer_size", "learning_starts", "batch_size", "tau", "train_freq", "gradient_steps", "n_steps"),
     "target_update_interval",
 )
+FALLS: Final = ("ppo",)
+"""Agents of ours whose learning rate falls unless a schedule is chosen."""
 _OF_MEMORY: Final = ("optimize_memory_usage",)
 """Changes nothing of what is learned."""
 
@@ -143,7 +145,7 @@ def own_settings(entry: ZooEntry, agent: str) -> Written:
     _add_normalisation(written, entry)
     add: Callable[[Written, ZooEntry], None] = _ADD[entry.algorithm]
     add(written, entry)
-    _add_rate(written, entry)
+    _add_rate(written, entry, agent)
     _add_gsde(written, entry, agent)
     read = {*_COMMON, *_READ[entry.algorithm], *_OF_MEMORY}
     read |= set() if entry.algorithm in ON_POLICY else set(_OFF_POLICY)
@@ -256,14 +258,15 @@ def _add_normalisation(written: Written, entry: ZooEntry) -> None:
         written.remark(f"normalize.{name}", value)
 
 
-def _add_rate(written: Written, entry: ZooEntry) -> None:
+def _add_rate(written: Written, entry: ZooEntry, agent: str) -> None:
     """The learning rate, and what else falls with time."""
     written.values["optimizer.learning_rate"] = number(entry, "learning_rate")
-    falling = [name for name in ("learning_rate", "clip_range") if isinstance(entry.settings.get(name), Falling)]
-    if falling and entry.algorithm not in ("dqn", "qrdqn"):  # whose schedule is that of exploration
+    falling = tuple(name for name in ("learning_rate", "clip_range") if isinstance(entry.settings.get(name), Falling))
+    if entry.algorithm not in ("dqn", "qrdqn"):  # whose schedule is that of exploration
         whole_list = {("learning_rate",): "linear_lr", ("learning_rate", "clip_range"): "linear_decay"}
-        if tuple(falling) in whole_list:
-            written.choices["schedule"] = whole_list[tuple(falling)]
+        if falling in whole_list or agent in FALLS:
+            written.choices["schedule"] = whole_list.get(falling, "none")
+        if falling in whole_list:
             return
     for name in falling:
         key, path = ("clip", "agent.clip") if name == "clip_range" else (name, "optimizer.learning_rate")

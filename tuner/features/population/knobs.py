@@ -36,10 +36,10 @@ def knobs(space: Space, config: JsonDict) -> dict[str, Parameter]:
     return {name: one for name, one in _changeable(space, config).items() if name not in of_schedules}
 
 
-def kept_by_schedules(space: Space, config: JsonDict) -> list[Parameter]:
-    """Those that could, but follow a schedule of the configuration."""
+def scheduled(space: Space, config: JsonDict) -> dict[str, Parameter]:
+    """Those that could, but follow a schedule of the configuration, by the names of these."""
     of_schedules = config.get("schedule", {})
-    return [one for name, one in _changeable(space, config).items() if name in of_schedules]
+    return {name: one for name, one in _changeable(space, config).items() if name in of_schedules}
 
 
 def _changeable(space: Space, config: JsonDict) -> dict[str, Parameter]:
@@ -83,6 +83,12 @@ def check_evolution(evolution: Evolution, space: Space, config: JsonDict) -> Non
             raise UserError(
                 "study=pbt: a function evolves if it takes an argument `schedule` and goes on from what it has "
                 "reported; this one does not, so use study=quick"
+            )
+        if of_schedules := scheduled(space, config):
+            name, parameter = next(iter(of_schedules.items()))
+            raise UserError(
+                f"study=pbt: {parameter.path} follows a schedule, so nothing of this space evolves: type "
+                f"~schedule.{name}, or use study=quick"
             )
         raise UserError(
             f"study=pbt: nothing of this space can change while an agent trains ({searched}); search numbers such as "

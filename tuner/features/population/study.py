@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from tuner.errors import UserError
 from tuner.features.population.evolution import Evolution
 from tuner.features.population.facts import EVOLVE, STATIC
-from tuner.features.population.knobs import check_evolution, kept_by_schedules, knobs
+from tuner.features.population.knobs import check_evolution, knobs, scheduled
 from tuner.features.population.member_registry import PopulationRegistry, SegmentJudge
 from tuner.results.metric import TargetMetric
 from tuner.results.number_format import join_words
@@ -49,9 +49,9 @@ def _plan_rows(definition: StudyDefinition) -> list[tuple[str, str]]:
     if not isinstance(definition.search, Evolution):
         return []
     space, config = definition.space, definition.config
-    kept = kept_by_schedules(space, config)
     rows = [("evolving", join_words([one.path for one in knobs(space, config).values()]))]
-    return rows + [("", f"{one.path} does not: it follows a schedule; schedule=none lets it evolve") for one in kept]
+    of_schedules = scheduled(space, config)
+    return rows + [("scheduled", f"{one.path}; with ~schedule.{name} it evolves") for name, one in of_schedules.items()]
 
 
 def _find(bench: Bench) -> list[Candidate]:

@@ -96,6 +96,7 @@ def test_what_it_does_not_name_is_as_in_the_library() -> None:
     paths = ("optimizer.learning_rate", "buffer.num_steps", "agent.entropy_coef", "env.num_envs", "optimizer.epsilon")
     assert values_at(config, *paths) == [3e-4, 2048, 0.0, 1, 1e-5]
     assert values_at(ours, *paths) == [2e-3, 64, 0.025, 8, 1e-8]
+    assert (config["schedule"], list(ours["schedule"])) == ({}, ["learning_rate"])
     replayed = composed("dqn/MountainCar-v0")
     paths = ("buffer.capacity", "buffer.batch_size", "buffer.num_steps", "policy.eps", "schedule.eps.fraction")
     assert values_at(replayed, *paths) == [1000000, 32, 1, 0.05, 0.1]
@@ -108,6 +109,7 @@ def test_layers_of_policy_and_values_may_differ() -> None:
     assert values_at(config, "training.normalise_obs", "training.normalise_reward") == [True, False]
     assert config["agent"]["initial_log_std"] == -1.0
     assert config["schedule"]["clip"]["start"] == 0.3
+    assert list(config["schedule"]) == ["clip"]
     assert values_at(config, "network.initializer", "network.critic.initializer") == ["uniform", "uniform"]
     assert config["agent"]["normalise_advantage"] == "minibatch"
     assert remarks_of("ppo/Pendulum-v1") == ""

@@ -133,17 +133,24 @@ def test_the_plan_knows_it(tuner: CommandLine) -> None:
 
 
 def test_the_plan_says_what_evolves(tuner: CommandLine) -> None:
-    plan = ("study=pbt", "plan=true", "study.steps_per_second=1000")
-    following = tuner("tune", "agent=ppo", *plan).output
-    assert "optimizer.learning_rate does not: it follows a schedule; schedule=none lets it evolve" in following
-    constant = tuner("tune", "agent=ppo", "schedule=none", *plan).output
+    plan = ("tune", "study=pbt", "plan=true", "study.steps_per_second=1000", "agent=ppo")
+    following, constant = (tuner(*plan, *typed).output for typed in ((), ("~schedule.learning_rate",)))
+    assert "scheduled  optimizer.learning_rate; with ~schedule.learning_rate it evolves" in following
+    assert "scheduled " not in constant
+    assert "optimizer.learning_rate" not in _evolving(following)
     assert _evolving(constant) == {*_evolving(following), "optimizer.learning_rate"}
 
 
 def _evolving(plan: str) -> set[str]:
-    block = plan.partition("evolving")[2].partition("\n\n")[0]
-    lines = [line for line in block.splitlines() if "does not" not in line]
-    return {word.strip(",") for word in " ".join(lines).split() if "." in word}
+    block = plan.partition("evolving")[2].partition("\n\n")[0].partition("scheduled ")[0]
+    return {word.strip(",") for word in block.split() if "." in word}
+
+
+def test_a_population_of_scheduled_parameters_is_refused(tuner: CommandLine) -> None:
+    said = tuner.refused(
+        *("tune", "study=pbt", "agent=ppo", "space=none", "+space.optimizer.learning_rate={low: 1e-4, high: 1e-2}")
+    )
+    assert "optimizer.learning_rate follows a schedule, so nothing of this space evolves: type ~schedule." in said
 
 
 @pytest.mark.parametrize(
