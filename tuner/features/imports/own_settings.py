@@ -98,7 +98,7 @@ _OFF_POLICY: Final = (
     *("buffer_size", "learning_starts", "batch_size", "tau", "train_freq", "gradient_steps", "n_steps"),
     "target_update_interval",
 )
-FALLS: Final = ("ppo",)
+_FALLS: Final = ("ppo",)
 """Agents of ours whose learning rate falls unless a schedule is chosen."""
 _OF_MEMORY: Final = ("optimize_memory_usage",)
 """Changes nothing of what is learned."""
@@ -264,7 +264,7 @@ def _add_rate(written: Written, entry: ZooEntry, agent: str) -> None:
     falling = tuple(name for name in ("learning_rate", "clip_range") if isinstance(entry.settings.get(name), Falling))
     if entry.algorithm not in ("dqn", "qrdqn"):  # whose schedule is that of exploration
         whole_list = {("learning_rate",): "linear_lr", ("learning_rate", "clip_range"): "linear_decay"}
-        if falling in whole_list or agent in FALLS:
+        if falling in whole_list or agent in _FALLS:
             written.choices["schedule"] = whole_list.get(falling, "none")
         if falling in whole_list:
             return
