@@ -102,11 +102,11 @@ def run_of_multirun(config: DictConfig, folder: Path, overrides: Sequence[str], 
     return _run(config, folder, overrides, member)
 
 
-def _steps_of_schedule(config: JsonDict, overrides: Sequence[str], begun: int) -> str:
+def _steps_of_schedule(config: JsonDict, overrides: Sequence[str], total_steps: int, begun: int) -> str:
     """That schedules follow another budget that is typed, or do not; empty: nothing to say."""
     typed = next((word for word in overrides if word.lstrip("+").startswith("training.total_steps=")), None)
     if typed is not None and begun and (names := config.get("schedule")):
-        done = 100 * begun / config["training"]["total_steps"]
+        done = 100 * begun / total_steps
         return f"schedules go over all of {typed}: {join_words(names)} continues where it is after {done:.0f} % of it"
     repeated = (config.get("adaptive") or {}).get("schedule") or {}
     last = max((step for pairs in repeated.values() for step, _ in pairs), default=0)
@@ -132,7 +132,8 @@ def _run(config: DictConfig, folder: Path, overrides: Sequence[str], member: Run
     begun = 0 if config.get("resume") is None else runs.steps_done(folder)
     goes_on = f", from step {begun:,} on" if begun else ""
     console.print(f"training in {escape(str(folder))}{goes_on}", soft_wrap=True)
-    if note := _steps_of_schedule(resolve(config), overrides, begun):
+    own = runs.written_config(folder) if begun else resolve(config)
+    if note := _steps_of_schedule(own, overrides, OmegaConf.select(config, "training.total_steps"), begun):
         console.print(escape(note), soft_wrap=True)
     outcome = train(config, folder, overrides, progress, member)
     final, seconds = f"[bold]{format_number(outcome.final_return)}[/bold]", format_seconds(outcome.seconds)

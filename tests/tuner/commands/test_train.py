@@ -109,12 +109,29 @@ def test_a_finished_run_continues_with_a_larger_budget(tuner: CommandLine) -> No
     assert "mine has all of its 240 steps, and training.total_steps=100 asks for no more" in fewer
     continued = tuner("train", "resume=mine", "training.total_steps=480")
     assert (continued.status, continued.output.splitlines()[0]) == (0, "training in mine, from step 240 on")
-    said = "schedules go over all of training.total_steps=480: eps continues where it is after 50 % of it"
-    assert continued.output.splitlines()[1] == said
     after = evaluations(tuner.folder / "mine")
     assert after[:3] == [(fraction / 2, value) for fraction, value in before]
     assert [fraction for fraction, _ in after[3:]] == [2 / 3, 1.0]
     assert yaml.safe_load((tuner.folder / "mine/config.yaml").read_text())["training"]["total_steps"] == 480
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"), [(("dqn",), "eps"), (("ppo",), "learning_rate"), (("ppo", "schedule=none"), None)]
+)
+def test_a_run_that_goes_on_says_what_its_schedules_do(
+    tuner: CommandLine, typed: tuple[str, ...], name: str | None
+) -> None:
+    """They are those of the run, not those of the default agent."""
+    agent, *more = typed
+    assert tuner("train", *overrides(agent, "torch"), *more).status == 0
+    again = ("train", "resume=mine", "training.total_steps=480")
+    first, second, *_ = tuner(*again).output.splitlines()
+    said = "schedules go over all of training.total_steps=480: "
+    if name is None:
+        assert not second.startswith(said)
+        return
+    begun = int(first.partition("from step ")[2].partition(" ")[0])
+    assert second == f"{said}{name} continues where it is after {100 * begun / 480:.0f} % of it"
 
 
 def test_a_folder_in_the_place_of_any_file_of_a_run_is_refused_before_it_goes_on(tuner: CommandLine) -> None:
