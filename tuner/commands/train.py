@@ -102,17 +102,20 @@ def run_of_multirun(config: DictConfig, folder: Path, overrides: Sequence[str], 
     return _run(config, folder, overrides, member)
 
 
-def _steps_of_schedule(config: JsonDict, overrides: Sequence[str], total_steps: int, begun: int) -> str:
-    """That schedules follow another budget that is typed, or do not; empty: nothing to say."""
+def _ends_of_schedules(config: JsonDict, overrides: Sequence[str], total_steps: int, begun: int) -> list[str]:
+    """Which schedules follow another budget that is typed, and which do not."""
     typed = next((word for word in overrides if word.lstrip("+").startswith("training.total_steps=")), None)
-    if typed is not None and begun and (names := config.get("schedule")):
-        done = 100 * begun / total_steps
-        return f"schedules go over all of {typed}: {join_words(names)} continues where it is after {done:.0f} % of it"
+    if typed is None:
+        return []
+    notes = []
+    if begun and (names := config.get("schedule")):
+        done = f"{100 * begun / total_steps:.0f} %"
+        notes.append(f"schedules go over all of {typed}: {join_words(names)} continues where it is after {done} of it")
     repeated = (config.get("adaptive") or {}).get("schedule") or {}
-    last = max((step for pairs in repeated.values() for step, _ in pairs), default=0)
-    if typed is None or not last:
-        return ""
-    return f"adaptive.schedule is in environment steps and does not follow {typed}: its last change is at step {last:,}"
+    if last := max((step for pairs in repeated.values() for step, _ in pairs), default=0):
+        fixed = "adaptive.schedule is in environment steps and does not follow"
+        notes.append(f"{fixed} {typed}: its last change is at step {last:,}")
+    return notes
 
 
 def _run(config: DictConfig, folder: Path, overrides: Sequence[str], member: RunOfMultirun | None) -> int:
@@ -133,7 +136,7 @@ def _run(config: DictConfig, folder: Path, overrides: Sequence[str], member: Run
     goes_on = f", from step {begun:,} on" if begun else ""
     console.print(f"training in {escape(str(folder))}{goes_on}", soft_wrap=True)
     own = runs.written_config(folder) if begun else resolve(config)
-    if note := _steps_of_schedule(own, overrides, OmegaConf.select(config, "training.total_steps"), begun):
+    for note in _ends_of_schedules(own, overrides, OmegaConf.select(config, "training.total_steps"), begun):
         console.print(escape(note), soft_wrap=True)
     outcome = train(config, folder, overrides, progress, member)
     final, seconds = f"[bold]{format_number(outcome.final_return)}[/bold]", format_seconds(outcome.seconds)

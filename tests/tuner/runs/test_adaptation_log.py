@@ -46,6 +46,9 @@ def test_a_run_leaves_its_decisions_and_is_repeated_from_its_schedule(tuner: Com
     parameters = [name for name in first if name.startswith("learner/agent/")]
     assert parameters
     assert all(np.array_equal(first[name], second[name]) for name in parameters)
+    more = tuner("train", "resume=again", "training.total_steps=960").output.splitlines()
+    assert more[1].startswith("schedules go over all of training.total_steps=960: learning_rate continues")
+    assert f"does not follow training.total_steps=960: its last change is at step {last:,}" in more[2]
 
 
 class MeanReward(Signal):

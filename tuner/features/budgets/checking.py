@@ -54,7 +54,10 @@ def _typed(settings: StudyConfig, overrides: Sequence[str]) -> None:
             f"study.budgets compares whole runs, and {settings.search.name} has none: leave study={settings.size} out"
         )
     if settings.as_begun:
-        raise UserError("study.as_begun=true is for one study, and study.budgets makes several: leave it out")
+        raise UserError(
+            "study.as_begun=true is for one study, and study.budgets makes several: leave it out, and type the "
+            "settings that they were begun with, such as schedule=none"
+        )
 
 
 PART = InChecking(meant=_several, typed=_typed)

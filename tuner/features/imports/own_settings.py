@@ -98,8 +98,6 @@ _OFF_POLICY: Final = (
     *("buffer_size", "learning_starts", "batch_size", "tau", "train_freq", "gradient_steps", "n_steps"),
     "target_update_interval",
 )
-_FALLS: Final = ("ppo",)
-"""Agents of ours whose learning rate falls unless a schedule is chosen."""
 _OF_MEMORY: Final = ("optimize_memory_usage",)
 """Changes nothing of what is learned."""
 
@@ -145,7 +143,7 @@ def own_settings(entry: ZooEntry, agent: str) -> Written:
     _add_normalisation(written, entry)
     add: Callable[[Written, ZooEntry], None] = _ADD[entry.algorithm]
     add(written, entry)
-    _add_rate(written, entry, agent)
+    _add_rate(written, entry)
     _add_gsde(written, entry, agent)
     read = {*_COMMON, *_READ[entry.algorithm], *_OF_MEMORY}
     read |= set() if entry.algorithm in ON_POLICY else set(_OFF_POLICY)
@@ -258,13 +256,13 @@ def _add_normalisation(written: Written, entry: ZooEntry) -> None:
         written.remark(f"normalize.{name}", value)
 
 
-def _add_rate(written: Written, entry: ZooEntry, agent: str) -> None:
+def _add_rate(written: Written, entry: ZooEntry) -> None:
     """The learning rate, and what else falls with time."""
     written.values["optimizer.learning_rate"] = number(entry, "learning_rate")
     falling = tuple(name for name in ("learning_rate", "clip_range") if isinstance(entry.settings.get(name), Falling))
     if entry.algorithm not in ("dqn", "qrdqn"):  # whose schedule is that of exploration
         whole_list = {("learning_rate",): "linear_lr", ("learning_rate", "clip_range"): "linear_decay"}
-        if falling in whole_list or agent in _FALLS:
+        if falling in whole_list or entry.algorithm in ON_POLICY:  # by default that of our ppo falls
             written.choices["schedule"] = whole_list.get(falling, "none")
         if falling in whole_list:
             return

@@ -188,7 +188,7 @@ def test_time_is_shared_out(tuner: CommandLine) -> None:
         (("study.budgets=[1k,2k]", "study.metric=steps_to_475"), "steps_to_475 goes by the length of the budget"),
         (("study.budgets=[1k,2k]", "study.metric=seconds_to_475"), "seconds_to_475 goes by the length of the budget"),
         (("study=pbt", "study.budgets=[1k,2k]"), "has none: leave study=pbt out"),
-        (("study.budgets=[1k,2k]", "study.as_begun=true"), "for one study"),
+        (("study.budgets=[1k,2k]", "study.as_begun=true"), "and type the settings that they were begun with"),
         (("study.budgets=[1k,2k]", "agent.gama=1"), "did you mean agent.gamma"),
         (("study.budgets=[1k,2k]", "storage=memory"), "storage=memory keeps none"),
         (("-m", "study.budgets=[1k,2k]", "seed=0,1"), "type a command for each value of seed=0,1"),
