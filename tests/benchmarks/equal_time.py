@@ -1,12 +1,13 @@
 # ruff: noqa: T201
 """The same minutes for everybody: what our study and RL Baselines3 Zoo's search choose, trained anew on fresh seeds.
 
-    python tests/benchmarks/equal_time.py [CASE ...] --others PYTHON [--minutes 6] [--studies 1] [--folder DIR]
+    python tests/benchmarks/equal_time.py [CASE ...] --others PYTHON [--minutes 6] [--studies 1]
+        [--seeds 5001 5002 ...] [--folder DIR]
 
 Both search with as many steps a run, on the same cores, for as long by the clock: `tuner tune study.budget=...`, and
 two processes of `python -m rl_zoo3.train --optimize` on one storage, as its documentation advises, each with one thread
 and otherwise as it comes; they are interrupted when the time is over. What each has chosen is trained anew by its own
-trainer on five seeds that had no part in the search, and beside them the settings that the zoo publishes and our
+trainer on seeds that had no part in the search, and beside them the settings that the zoo publishes and our
 default. A study whose verdict does not find its winner better advises the default, and that counts as its choice.
 Printed are mean returns of 20 episodes without exploration after training, and the differences of their interquartile
 means with 95 % intervals. PYTHON is an interpreter that has rl_zoo3, pandas and gymnasium[box2d]. What is in the folder
@@ -79,6 +80,7 @@ def main() -> None:
     parser.add_argument("--others", required=True, help="interpreter that has rl_zoo3, pandas and gymnasium[box2d]")
     parser.add_argument("--minutes", type=float, default=6.0)
     parser.add_argument("--studies", type=int, default=1, help="how many searches of each, with seeds 0, 1, ...")
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="of the trainings behind the search")
     parser.add_argument("--folder", type=Path, default=Path("equal_time"))
     options = parser.parse_args()
     signal.signal(
@@ -86,39 +88,38 @@ def main() -> None:
     )  # a shell's background jobs ignore it, and so would the zoo
     for name in options.tasks or TASKS:
         for seed in range(options.studies):
-            compare(name, options.others, options.minutes, seed, options.folder.absolute())
+            compare(name, options, seed)
 
 
-def compare(name: str, others: str, minutes: float, seed: int, folder: Path) -> None:
+def compare(name: str, options: argparse.Namespace, seed: int) -> None:
     """One search of each, and what their choices come to."""
-    task = TASKS[name]
-    folder = folder / name
+    task, others, minutes, seeds = TASKS[name], options.others, options.minutes, options.seeds
+    folder = options.folder.absolute() / name
     home = folder / f"{minutes:g}min" / str(seed)
     home.mkdir(parents=True, exist_ok=True)
     print(f"{name}, {task.total_steps:,} steps a run, {minutes:g} minutes, search {seed}", flush=True)
     of_zoo = search_of_zoo(others, task, minutes, seed, home)
     choice = search_of_ours(task, minutes, seed, home)
     returns = {
-        "zoo's search": zoo_returns(others, task, home / "zoo-chosen", of_zoo),
-        "our search": our_returns(choice, home / "ours-chosen"),
-        "zoo's settings": zoo_returns(others, task, folder / "zoo-published", ()),
-        "our default": our_returns(default_of(task), folder / "ours-default"),
+        "zoo's search": zoo_returns(others, task, home / "zoo-chosen", of_zoo, seeds),
+        "our search": our_returns(choice, home / "ours-chosen", seeds),
+        "zoo's settings": zoo_returns(others, task, folder / "zoo-published", (), seeds),
+        "our default": our_returns(default_of(task), folder / "ours-default", seeds),
     }
     show(returns)
 
 
-def show(returns: Mapping[str, Sequence[float]]) -> None:
-    """Prints returns of each, and ours minus theirs."""
+def show(returns: Mapping[str, dict[int, float]]) -> None:
+    """Prints returns of each, by seed, and ours minus theirs."""
     from tuner.results.findings import estimate
     from tuner.results.insights.differences import difference_of
 
     for who, scores in returns.items():
-        each = ", ".join(f"{score:.0f}" for score in scores)
-        print(f"  {who:15} {estimate(scores)}  ({each})")
-    ours = dict(zip(SEEDS, returns["our search"], strict=True))
+        each = ", ".join(f"{score:.0f}" for score in scores.values())
+        print(f"  {who:15} {estimate([*scores.values()])}  ({each})")
+    ours = returns["our search"]
     for who in ("zoo's search", "zoo's settings", "our default"):
-        theirs = dict(zip(SEEDS, returns[who], strict=True))
-        print(f"  our search minus {who}: {difference_of(ours, theirs).signed}", flush=True)
+        print(f"  our search minus {who}: {difference_of(ours, returns[who]).signed}", flush=True)
 
 
 def search_of_zoo(python: str, task: Task, minutes: float, seed: int, home: Path) -> tuple[str, ...]:
@@ -189,17 +190,17 @@ def default_of(task: Task) -> tuple[str, ...]:
     return (*task.ours, f"training.total_steps={task.total_steps}")
 
 
-def zoo_returns(python: str, task: Task, folder: Path, words: Sequence[str]) -> list[float]:
+def zoo_returns(python: str, task: Task, folder: Path, words: Sequence[str], seeds: Sequence[int]) -> dict[int, float]:
     """Mean returns after training by the zoo, one for each seed."""
 
     def trained(seed: int) -> float:
         home = train(python, task.zoo, seed, folder / str(seed), "-n", str(task.total_steps), *words)
         return evaluated(python, task.zoo, home, EPISODES, seed)
 
-    return of_each_seed(trained)
+    return of_each_seed(trained, seeds)
 
 
-def our_returns(typed: Sequence[str], folder: Path) -> list[float]:
+def our_returns(typed: Sequence[str], folder: Path, seeds: Sequence[int]) -> dict[int, float]:
     """Mean returns after training by us, one for each seed."""
 
     def trained(seed: int) -> float:
@@ -212,13 +213,13 @@ def our_returns(typed: Sequence[str], folder: Path) -> list[float]:
             done.write_text(printed.splitlines()[-1])
         return float(json.loads(done.read_text()))
 
-    return of_each_seed(trained)
+    return of_each_seed(trained, seeds)
 
 
-def of_each_seed(trained: Callable[[int], float]) -> list[float]:
+def of_each_seed(trained: Callable[[int], float], seeds: Sequence[int]) -> dict[int, float]:
     """Score of each seed, some of them trained at a time."""
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        return list(pool.map(trained, SEEDS))
+        return dict(zip(seeds, pool.map(trained, seeds), strict=True))
 
 
 TRAIN = "--train"

@@ -4,8 +4,8 @@
     python -m tests.benchmarks.starts [PAIR ...] [--repetitions 40]                (all recorded landscapes)
 
 Each repetition is three whole studies of `study=quick` with the same seed, replayed on a recorded landscape (see
-`recorded.py`): with `warm_start=off`, with the default configuration as the first trial (`warm_start=auto`), and with a
-random configuration as the first trial. The last row says what a default costs or brings that was chosen without any
+`recorded.py`): with `warm_start=off`, with the default configuration as the first trial, and with a random one as the
+first trial. The last row says what a default costs or brings that was chosen without any
 knowledge of the task. Printed is the regret, with 95 % intervals over repetitions: the true score of the best
 configuration minus that of the chosen one; and what it is in pairs against `warm_start=off`.
 """

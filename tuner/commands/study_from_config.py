@@ -191,7 +191,7 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
     name = study["name"] or _default_name(agent, run_config, study["size"], resolved["seed"])
     begun = cache(partial(_begun, str(resolved["storage"]["url"]), name))
     space = Space.from_config(resolved["space"], run_config, _fixed(overrides))
-    is_plain = search is None and not settings.others and settings.num_trials > 1
+    is_plain = search is None and settings.num_trials > 1
     tries_default = is_plain and _may_try(resolved["sampler"], space, run_config)
     starts = first_names(resolved["warm_start"], tries_default, begun)
     baselines = configs.baselines(settings.baselines)

@@ -67,6 +67,7 @@ def test_the_default_is_tried_where_nobody_says_otherwise(
     [
         ([], ["default"]),
         (["warm_start=default"], ["default"]),
+        (["study.metric=[mixed,seconds]"], ["default"]),
         (["agent=ppo"], ["default", "default with network.activation=tanh"]),
         (["agent=ppo", "+space.agent.gamma.prior=0.95"], ["prior", "default"]),
         (["agent=ppo", "study.num_trials=4"], ["default"]),
