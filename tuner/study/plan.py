@@ -136,6 +136,8 @@ def _stage_rows(plan: StagePlan, definition: StudyDefinition) -> list[tuple[str,
     what = plan.what or _WHAT[plan.stage]
     if plan.stage == SCREEN and (first := _tried_first(definition)):
         what += f"; {first}"
+    if plan.stage == TEST and definition.others:
+        what = what.replace("winner", "front")
     if plan.stage == TEST and settings.baselines:
         what = what.replace("winner and", f"winner, {', '.join(settings.baselines)} and")
     if num_environments:

@@ -1,14 +1,14 @@
 """The contents of a storage about a study, as the records that tables, verdict and page are made from."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import optuna
 from optuna.study import StudyDirection
 
 from tuner.features import parts
-from tuner.results.features import InResults, all_facts
+from tuner.results.features import InResults, all_facts, chosen
 from tuner.results.insights.effort import used_share
 from tuner.results.metric import make_metric, make_others
 from tuner.results.number_format import counted, join_words
@@ -82,13 +82,13 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
         if not is_screened
         else importances(screen, definition["space"], permutations=PERMUTATIONS if thorough else 0)
     )
-    return StudySummary(
+    summary = StudySummary(
         **_shared(screen),
         metric_name=f"{metric.label}{unit}",
         metric=metric.name,
         runs=tuple(runs),
         winner_label=winner,
-        default_label=winner if winner is not None and winner == started else default_in_test(started, tested),
+        default_label=default_in_test(started, tested),
         importances=found.shares,
         importance_null=found.null,
         importance_over_time=over_time(screen, definition["space"], metric) if thorough and is_screened else (),
@@ -106,6 +106,8 @@ def summarise(store: StudyStore, name: str, folder: Path, *, thorough: bool = Fa
             **(_worked_out(screen, definition["space"]) if thorough and is_screened else {}),
         },
     )
+    # once chosen, it is the default under its own label, even if it was tested as another one before
+    return replace(summary, default_label=started) if started in chosen(summary).labels else summary
 
 
 def _kept_facts(store: StudyStore, name: str) -> Iterator[tuple[str, object]]:

@@ -129,6 +129,8 @@ def _about_default(summary: StudySummary, members: Sequence[FrontMember]) -> str
     default = next((member for member in members if member.label == summary.default_label), None)
     if default is None:
         return ""
+    if FRONT.of(summary) == (summary.default_label,):
+        return f"{default.label.capitalize()} is the default configuration, and no other one is of the front."
     if summary.default_label in FRONT.of(summary):
         return f"{default.label.capitalize()}, one of the front, is the default configuration."
     values = _described(summary, default)

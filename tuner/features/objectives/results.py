@@ -2,7 +2,7 @@
 
 from tuner.features.objectives.facts import FRONT, MARGINS
 from tuner.features.objectives.front_verdict import front_members, front_verdict
-from tuner.results.features import Choice, InResults
+from tuner.results.features import Choice, InResults, is_excluded
 from tuner.results.findings import Verdict
 from tuner.results.records import StudySummary
 
@@ -26,7 +26,9 @@ def _is_behind_default(summary: StudySummary) -> bool:
     """Whether the default configuration, which nothing beats either, has a better score than all of the front."""
     members = front_members(summary)
     scores = {member.label: member.losses[0] for member in members if not member.beaten}
-    default = scores.pop(summary.default_label, None) if summary.default_label not in FRONT.of(summary) else None
+    if summary.default_label in FRONT.of(summary) or is_excluded(summary, summary.default_label):
+        return False
+    default = scores.pop(summary.default_label, None)
     return default is not None and all(default < score for score in scores.values())
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 import tuner as api
 from tests.tuner.command_line import CommandLine
 from tests.tuner.reporting.summaries import run
-from tests.tuner.studies import ControllerDied, FakeExecutor, Script, asha, journal, learn, run_study
+from tests.tuner.studies import CONFIG, ControllerDied, FakeExecutor, Script, asha, journal, learn, run_study
 from tests.tuner.study_records import check_complete
 from tuner.errors import UserError
 from tuner.features.objectives.facts import FRONT
@@ -23,6 +23,7 @@ from tuner.features.objectives.front_verdict import front_members
 from tuner.features.objectives.pareto_front import front_of
 from tuner.reporting import FinalTable, write_page
 from tuner.results.features import chosen
+from tuner.results.findings import estimate
 from tuner.results.metric import make_others, other_values
 from tuner.results.records import Objective, RunRecord, StudySummary
 from tuner.results.summary_json import summary_from_json, summary_to_json
@@ -135,6 +136,30 @@ def test_a_controller_that_dies_loses_nothing(tmp_path: Path) -> None:
     assert len({(one.stage, one.number) for one in summary.runs}) == len(summary.runs)
     assert all(one.outcome is not None for one in summary.runs)
     assert FRONT.of(summary)
+
+
+def test_a_default_that_joins_the_front_later_is_one_of_it(tmp_path: Path) -> None:
+    """It was tested as the default before, when one candidate was confirmed."""
+    config = {**CONFIG, "optimizer": {"learning_rate": 2e-3}, "buffer": {**CONFIG["buffer"], "batch_size": 16}}
+    known: dict[str, Any] = {**SEVERAL, "config": config, "warm_start": {"default": config}}
+    first = run_study(tmp_path, FakeExecutor(2, timed), **{**known, "num_candidates": 1})
+    assert first.default_label == "default"
+    assert "trial 0" not in FRONT.of(first)
+    later = run_study(tmp_path, FakeExecutor(2, timed), **{**known, "num_candidates": 10})
+    assert "trial 0" in FRONT.of(later)
+    assert later.default_label == "trial 0"
+    assert [one.label for one in front_members(later)] == sorted(
+        FRONT.of(later), key=lambda label: -estimate([one.value or 0.0 for one in later.stage("test", label)]).iqm
+    )
+    assert "Trial 0, one of the front, is the default configuration." in verdict(later).sentence
+
+
+def test_a_front_of_the_default_alone_is_said_to_be_that() -> None:
+    runs = [measured("trial 0", 50.0, 5.0, stage, seed) for stage in ("screen", "test") for seed in range(5)]
+    summary = StudySummary("s", "final score", "E-v0", "dqn", "torch", tuple(runs), "trial 0", others=TIME)
+    summary = replace(summary, facts={FRONT.key: ("trial 0",)}, default_label="trial 0")
+    said = "Trial 0 is the default configuration, and no other one is of the front."
+    assert verdict(summary).sentence.endswith(said)
 
 
 def test_going_on_with_other_objectives_is_refused(tmp_path: Path) -> None:
