@@ -83,7 +83,7 @@ class TrainOptions:
         'or gradients of maximum pooling, which it does slowly there, and says so once. PyTorch: "auto" records a '
         "gradient step once and replays it without modules and autograd, if 2,000 steps or more are to come and the "
         "agent's class declares `traceable = True`; where a few runs as long as this one pay for it, it is compiled by "
-        "inductor, which takes some 10 to 20 s once for these networks and minibatches: later runs find it in "
+        "inductor, which takes 20 to 40 s once for these networks and minibatches: later runs find it in "
         "~/.cache/note-rl. True does both at once for any agent. Numbers, lists, dicts, functions and layers that "
         "`__call__` reads may change: the step is recorded anew. What could change unseen, such as other objects and "
         "the agent's counters, is refused by its name. What cannot be had is said once, and updates go on without.",

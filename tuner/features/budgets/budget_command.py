@@ -52,7 +52,10 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
     for place in range(len(studies.steps)):
         typed = studies.typed(place, from_earlier=_began_with_earlier(studies, place, url) is True)
         made.append(studies.composed(typed))
-        one_study.check(made[-1], folder, typed, config_dir)
+        try:
+            one_study.check(made[-1], folder, typed, config_dir)
+        except UserError as refusal:
+            raise UserError(studies.of_all(place, str(refusal))) from refusal
     _refuse_equal_runs([run_config_of(resolve(one)) for one in made])
 
 

@@ -5,6 +5,7 @@ Where a schedule ends with the budget, a short run is no beginning of a long one
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Final
 
@@ -96,6 +97,16 @@ class BudgetStudies:
             *bounds,
             f"warm_start={first}",
         ]
+
+    def of_all(self, place: int, refusal: str) -> str:
+        """The refusal of one study in words that can be typed for all together."""
+        name = self.name_of(place)
+        ways = {
+            "go on with these with study.as_begun=true": "type the settings that were begun with",
+            "go on without that with study.as_begun=true": "leave that out of the space",
+            f"study.name={name}-2": f"study.name={self.name}-2",
+        }
+        return reduce(lambda text, way: text.replace(*way), ways.items(), refusal)
 
     def composed(self, typed: Sequence[str]) -> DictConfig:
         """The checked config of one of the studies.

@@ -132,7 +132,8 @@ def _about_default(summary: StudySummary, members: Sequence[FrontMember]) -> str
     if FRONT.of(summary) == (summary.default_label,):
         return f"{default.label.capitalize()} is the default configuration, and no other one is of the front."
     if summary.default_label in FRONT.of(summary):
-        return f"{default.label.capitalize()}, one of the front, is the default configuration."
+        of_it = ", which was of the front," if default.beaten else ", one of the front,"
+        return f"{default.label.capitalize()}{of_it} is the default configuration."
     values = _described(summary, default)
     if not default.beaten:
         either = " either" if any(not member.beaten for member in members if member is not default) else ""

@@ -163,6 +163,17 @@ def test_a_budget_may_be_added(tuner: CommandLine) -> None:
     assert set(starts[1].values()) in ({"default", "study:s-300/1"}, {"default", "study:s-300/2"})
 
 
+def test_the_way_on_with_other_settings_is_one_for_all_budgets(tuner: CommandLine) -> None:
+    words = ("tune", "agent=dqn", *SMALL, *SMALL_STUDY, "study.name=both", "study.budgets=[200,300]")
+    words = tuple(word for word in words if not word.startswith("training.total_steps="))
+    assert tuner(*words, "~space.policy").status == 0
+    other = "or begin another study with study.name=both-2"
+    assert f"leave that out of the space, {other}\n" in tuner.refused(*words)
+    assert f"type the settings that were begun with, {other}\n" in tuner.refused(
+        *words, "~space.policy", "policy.eps=0.3"
+    )
+
+
 def test_time_is_shared_out(tuner: CommandLine) -> None:
     words = (word for word in SMALL if not word.startswith("training.total_steps="))
     limits = ("study.budget=30min", "study.max_env_steps=4e6")

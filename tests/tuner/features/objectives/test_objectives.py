@@ -160,6 +160,9 @@ def test_a_front_of_the_default_alone_is_said_to_be_that() -> None:
     summary = replace(summary, facts={FRONT.key: ("trial 0",)}, default_label="trial 0")
     said = "Trial 0 is the default configuration, and no other one is of the front."
     assert verdict(summary).sentence.endswith(said)
+    better = [measured("trial 1", 60.0, 4.0, stage, seed) for stage in ("screen", "test") for seed in range(5)]
+    beaten = replace(summary, runs=(*runs, *better), facts={FRONT.key: ("trial 1", "trial 0")})
+    assert verdict(beaten).sentence.endswith("Trial 0, which was of the front, is the default configuration.")
 
 
 def test_going_on_with_other_objectives_is_refused(tmp_path: Path) -> None:
