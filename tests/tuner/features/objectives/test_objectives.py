@@ -152,6 +152,9 @@ def test_a_default_that_joins_the_front_later_is_one_of_it(tmp_path: Path) -> No
         FRONT.of(later), key=lambda label: -estimate([one.value or 0.0 for one in later.stage("test", label)]).iqm
     )
     assert "Trial 0, one of the front, is the default configuration." in verdict(later).sentence
+    more = run_study(tmp_path, FakeExecutor(2, timed), **{**known, "num_candidates": 10, "num_test_seeds": 4})
+    assert len(more.stage("test", "trial 0")) == 4
+    assert "All values are interquartile means on held-out test seeds." in verdict(more).details
 
 
 def test_a_front_of_the_default_alone_is_said_to_be_that() -> None:
