@@ -5,7 +5,6 @@ Where a schedule ends with the budget, a short run is no beginning of a long one
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +20,7 @@ from tuner.config.overrides import to_hydra
 from tuner.features import parts
 from tuner.results.records import EARLIER_STUDY
 from tuner.runs.config_checks import resolve
+from tuner.study.storage.store import KEEP_SETTINGS, KEEP_SPACE
 
 _OWN_KEYS: Final = ("study.budgets", "study.name", "study.budget", "study.max_env_steps", "warm_start", "plan")
 
@@ -102,11 +102,13 @@ class BudgetStudies:
         """The refusal of one study in words that can be typed for all together."""
         name = self.name_of(place)
         ways = {
-            "go on with these with study.as_begun=true": "type the settings that were begun with",
-            "go on without that with study.as_begun=true": "leave that out of the space",
+            KEEP_SETTINGS: "type the settings that were begun with",
+            KEEP_SPACE: "leave that out of the space",
             f"study.name={name}-2": f"study.name={self.name}-2",
         }
-        return reduce(lambda text, way: text.replace(*way), ways.items(), refusal)
+        for of_one, way in ways.items():
+            refusal = refusal.replace(of_one, way)
+        return refusal
 
     def composed(self, typed: Sequence[str]) -> DictConfig:
         """The checked config of one of the studies.

@@ -24,10 +24,9 @@ def _choice(summary: StudySummary) -> Choice | None:
 
 def _is_behind_default(summary: StudySummary) -> bool:
     """Whether the default configuration, which nothing beats either, has a better score than all of the front."""
-    members = front_members(summary)
-    scores = {member.label: member.losses[0] for member in members if not member.beaten}
     if summary.default_label in FRONT.of(summary) or is_excluded(summary, summary.default_label):
         return False
+    scores = {member.label: member.losses[0] for member in front_members(summary) if not member.beaten}
     default = scores.pop(summary.default_label, None)
     return default is not None and all(default < score for score in scores.values())
 

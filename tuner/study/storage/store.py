@@ -48,6 +48,9 @@ SECONDS = "seconds"
 CLOSED = "closed"
 """Of a study with a budget: the trials after which the rest was left to the later stages, and which budget that was."""
 FACTS = "facts"
+KEEP_SETTINGS = "go on with these with study.as_begun=true"
+KEEP_SPACE = "go on without that with study.as_begun=true"
+"""The ways on with a study that was begun with other settings, or with a smaller space."""
 BY_CHANCE = "order"
 """Fact of a study in which several trials ran at a time, in processes: which of them ends first is chance."""
 
@@ -375,7 +378,7 @@ def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
     changed = definition.space.difference(before["space"])
     if changed:
         is_more = len(changed) == len(definition.space.added_to(before["space"]))
-        way = "go on without that with study.as_begun=true" if is_more else "go back to that"
+        way = KEEP_SPACE if is_more else "go back to that"
         raise UserError(
             f"study {definition.name} was begun with another search space: {_listed(changed)}.\n{way}, {other}"
         )
@@ -385,7 +388,7 @@ def _check_continues(before: JsonDict, definition: StudyDefinition) -> None:
     changed += [line for part in parts(InStudy) for line in part.changed(before, now)]
     settings = config_difference(*(with_section_defaults(one["config"]) for one in (before, now)))
     if changed or settings:
-        way = "go back to that" if changed else "go on with these with study.as_begun=true"
+        way = "go back to that" if changed else KEEP_SETTINGS
         listed = _listed([*changed, *settings])
         raise UserError(f"study {definition.name} was begun with other settings: {listed}.\n{way}, {other}")
 
