@@ -16,6 +16,7 @@ from tests.tuner.reporting.summaries import run
 from tests.tuner.studies import CONFIG, ControllerDied, FakeExecutor, Script, asha, journal, learn, run_study
 from tests.tuner.study_records import check_complete
 from tuner.errors import UserError
+from tuner.features.constraints.facts import CONSTRAINTS
 from tuner.features.objectives.facts import FRONT
 from tuner.features.objectives.figure import front_figure
 from tuner.features.objectives.front_selection import FrontSelection
@@ -189,6 +190,8 @@ def test_advice_says_where_the_default_has_a_better_score_than_all_of_the_front(
     better = tuple(replace(one, value=95.0) if one.label == "default" else one for one in summary.runs)
     summary = replace(summary, runs=better)  # of 6 s: nothing beats it
     assert chosen(summary).best == "trial 1, the best in score of the front, behind the default configuration,"
+    constrained = replace(summary, facts={**summary.facts, CONSTRAINTS.key: ("seconds>10",)})  # only trial 1 meets it
+    assert chosen(constrained).best == "trial 1, the best in score,"
     slower = tuple(replace(one, scores={"seconds": 30.0}) if one.label == "default" else one for one in better)
     lower = tuple(replace(one, value=80.0) if one.label == "default" else one for one in slower)
     assert chosen(replace(summary, runs=lower)).best == "trial 1, the best in score,"
