@@ -2,9 +2,10 @@
 """Landscapes: what random configurations of an agent come to in an environment, as whole evaluation curves over seeds.
 
 Run it as `python tests/benchmarks/landscape.py [PAIR ...]`, with OMP_NUM_THREADS=1 if other work is under way. PAIR is
-one of `PAIRS` below, such as dqn-cartpole; without any, all are made in that order. Each run is added to
-`landscapes/PAIR.parquet` as soon as it has ended, aside and moved: the same command goes on after any kill, which costs
-the one run under way. `python tests/benchmarks/landscape.py show` prints what there is.
+one of `PAIRS` or `SMALLER_PAIRS` below, such as dqn-cartpole; without any, all of `PAIRS` are made in that order. Each
+run is added to `landscapes/PAIR.parquet` as soon as it has ended, aside and moved: the same command goes on after any
+kill, which costs the one run under way. `landscape.py show` prints what there is, and `landscape.py best PAIR` the
+configurations by their mean score.
 
 Configuration 0 is the default one, the others are drawn uniformly from `conf/space/`, in its own coordinates. All are
 trained on the same seeds, by the same code and with the same budget and evaluations as a trial of `tuner tune`, in
@@ -15,6 +16,7 @@ import json
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +29,7 @@ from note_rl.errors import DivergedError
 from note_rl.support.atomic_files import atomic_target
 from tuner.commands.study_from_config import define
 from tuner.config.composition import RunConfig, compose, config_loader
+from tuner.results.metric import Mixed
 from tuner.results.records import Scalar
 from tuner.runs.training import run_training
 from tuner.study import StudyDefinition
@@ -49,6 +52,12 @@ PAIRS: dict[str, tuple[str, ...]] = {
     ),
 }
 """By name, the overrides behind `tuner tune`; the rest is as `study=quick` has it."""
+SMALLER_PAIRS: dict[str, tuple[str, ...]] = {
+    "sac-pendulum": ("agent=sac", "env=pendulum", "training.total_steps=10000"),
+}
+"""The same, with fewer runs, as each takes long: about defaults, and not for replays of studies."""
+_FEWER_CONFIGURATIONS = 61
+_FEWER_SEEDS = (1, 2)
 
 
 @dataclass(frozen=True)
@@ -180,34 +189,33 @@ class _Curve:
     def check(self) -> None: ...
 
 
-def missing(landscape: Landscape, num_configurations: int) -> Iterator[tuple[int, int]]:
+def missing(landscape: Landscape, num_configurations: int, seeds: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Configurations and seeds that were not run yet, seed by seed."""
     there = {(row.configuration, row.seed) for row in landscape.rows}
-    wanted = ((configuration, seed) for seed in SEEDS for configuration in range(num_configurations))
+    wanted = ((configuration, seed) for seed in seeds for configuration in range(num_configurations))
     return (pair for pair in wanted if pair not in there)
 
 
-def make(
-    name: str, folder: Path = FOLDER, num_configurations: int = NUM_CONFIGURATIONS, more: Sequence[str] = ()
-) -> None:
+def make(name: str, folder: Path = FOLDER, num_configurations: int | None = None, more: Sequence[str] = ()) -> None:
     """Makes a landscape, or what is left of it.
 
     Args:
-        name: One of `PAIRS`.
+        name: One of `PAIRS` or `SMALLER_PAIRS`.
         folder: Where its file is.
-        num_configurations: Of each seed.
+        num_configurations: Of each seed; None: as many as such a pair has.
         more: Further overrides.
     """
-    definition = definition_of([*PAIRS[name], *more])
+    is_smaller = name in SMALLER_PAIRS
+    typed = [*(SMALLER_PAIRS if is_smaller else PAIRS)[name], *more]
+    number = num_configurations or (_FEWER_CONFIGURATIONS if is_smaller else NUM_CONFIGURATIONS)
+    definition = definition_of(typed)
     path = path_of(name, folder)
     landscape = Landscape.read(path) if path.exists() else Landscape(about(definition))
     if landscape.about != about(definition):
         raise SystemExit(f"{path} was made under other conditions; move it away to begin a new one")
-    todo = list(missing(landscape, num_configurations))
+    todo = list(missing(landscape, number, _FEWER_SEEDS if is_smaller else SEEDS))
     if todo:
-        train(
-            definition_of([*PAIRS[name], *more, "training.total_steps=1500"]), 0, 0
-        )  # imports, which are nobody's time
+        train(definition_of([*typed, "training.total_steps=1500"]), 0, 0)  # imports, which are nobody's time
     for configuration, seed in todo:
         row = train(definition, configuration, seed)
         landscape = Landscape(landscape.about, (*landscape.rows, row))
@@ -217,23 +225,48 @@ def make(
 
 def show() -> None:
     """Prints how much there is."""
-    for name in PAIRS:
+    for name in (*PAIRS, *SMALLER_PAIRS):
         if (path := path_of(name)).exists():
             rows = Landscape.read(path).rows
-            seeds = {seed: sum(row.seed == seed for row in rows) for seed in SEEDS}
+            seeds = dict(sorted(Counter(row.seed for row in rows).items()))
             cpu = np.mean([row.cpu_seconds for row in rows])
             print(
                 f"{name}: {len(rows)} runs, by seed {seeds}, {cpu:.1f} CPU seconds each, {path.stat().st_size:,} bytes"
             )
 
 
-def main(names: Sequence[str]) -> None:
+def best(name: str) -> None:
+    """Prints the configurations of a pair by their mean score, with the means of the last evaluation and of seconds."""
+    landscape = Landscape.read(path_of(name))
+    definition = definition_of({**PAIRS, **SMALLER_PAIRS}[name])
+    by_number: dict[int, list[Row]] = {}
+    for row in landscape.rows:
+        by_number.setdefault(row.configuration, []).append(row)
+    found = []
+    for number, rows in by_number.items():
+        if any(row.curve[-1] is None for row in rows):  # one diverged
+            continue
+        curves = np.array([row.curve for row in rows], dtype=float)
+        steps = np.arange(1, curves.shape[1] + 1) / curves.shape[1]
+        score = np.mean([Mixed()(list(zip(steps, curve, strict=True))) for curve in curves])
+        found.append((score, curves[:, -1].mean(), np.mean([row.cpu_seconds for row in rows]), number, rows[0].point))
+    for rank, (score, end, cpu, number, point) in enumerate(sorted(found, key=lambda one: -one[0]), start=1):
+        values = definition.space.values(point, definition.config)
+        shown = " ".join(f"{path}={value:.4g}" for path, value in values.items())
+        which = number or "default"
+        print(f"{rank:3d} {which}: score {score:.0f}, end {end:.0f}, {cpu:.0f} CPU s: {shown}")
+
+
+def main(words: Sequence[str]) -> None:
     """Makes them, or prints what there is."""
-    if list(names) == ["show"]:
-        show()
-        return
-    for name in names or PAIRS:
-        make(name)
+    match list(words):
+        case ["show"]:
+            show()
+        case ["best", name]:
+            best(name)
+        case names:
+            for name in names or PAIRS:
+                make(name)
 
 
 if __name__ == "__main__":

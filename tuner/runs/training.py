@@ -13,6 +13,7 @@ import numpy as np
 from note_rl.errors import CheckpointError, DivergedError, PeerError
 from note_rl.learners.base import num_parameters
 from note_rl.seeding import integer
+from note_rl.support.memory import release_freed
 from note_rl.training.callbacks import Callback, Logs
 from note_rl.training.counts import reported_by
 from note_rl.types import TrainResult
@@ -346,6 +347,7 @@ class EvaluationGrid(Callback):
             self._run.agent.stop_training = True
         if not is_saved:
             self._checkpoint.write()
+        release_freed()
 
     @property
     def _may_go_on(self) -> bool:

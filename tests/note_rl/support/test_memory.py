@@ -104,3 +104,13 @@ def test_how_long_it_takes_is_said_where_it_is_long(
     monkeypatch.setattr(making, "resident_bytes", lambda: 1e9)
     assert len(make_environments(Light, 300)) == 300
     assert [message.partition(",")[0] for message in caplog.messages] == said
+
+
+def test_freed_memory_between_what_stays_is_handed_back() -> None:
+    pieces = [bytes(4000) for _ in range(50_000)]  # 200 MB; each piece lies in the heap of the C library
+    stays = pieces[::100]
+    full = memory.resident_bytes()
+    del pieces
+    memory.release_freed()
+    assert full - memory.resident_bytes() > 150e6
+    assert len(stays) == 500
