@@ -25,10 +25,10 @@ a discount of 0.99. Where the limit is taken for an end, staying and then leavin
 NUM_ACTIONS: Final = 4
 _NOISE: Final = 0.5
 _ALIKE: Final = ("reward", "time_limit")
-"""Tasks whose episodes are all alike."""
+"""Tasks whose right action is always the same."""
 _NOISY: Final = ("noise", "time_limit")
-"""Tasks with noise in their observations. Those of time_limit would all be the same without it, and an agent that
-normalises over a batch, such as CrossQ, does not learn from these.
+"""Tasks with noise in their observations. Without it all observations of time_limit would be the same. An agent that
+normalises over a batch, such as CrossQ, does not learn from such observations.
 """
 _STAYS: Final = 0.9
 """Share from which on an action is to stay."""
@@ -45,8 +45,8 @@ class SmallTask(gymnasium.Env[Array, Any]):
             noise: the same, with noise in rewards and observations. next_step: the right first action decides what the
             second observation is, and that the reward. delay: the same, five steps later. time_limit: the right
             action is to stay, which is rewarded a little, for three steps; any other is to leave, which is rewarded
-            once, and more; observations are noise. memory: the first observation says which action is right at the
-            third step; the two observations after it do not.
+            once, and more; observations are noise but for the first number, which is 1. memory: the first observation
+            says which action is right at the third step; the two observations after it do not.
         continuous: Whether actions are numbers from -1 to 1.
     """
 

@@ -101,10 +101,6 @@ class Settings:
                 "the network",
                 named(type(self), "normalise_obs"),
             )
-        if self.normalise_reward and self.experience.learned_reward:
-            _refuse_together(
-                IRL, {named(type(self), "normalise_reward"): True}, "the agent's own reward takes the place of that one"
-            )
         if self.multi_agent:
             self._check_multi_agent()
         if self.experience.offline:

@@ -58,13 +58,13 @@ def resident_bytes() -> float:
 
 
 def release_freed() -> None:
-    """Hands memory that was freed back to the system; does nothing where the C library is not that of GNU.
+    """Returns freed memory of this process to the system; does nothing where the C library is not that of GNU.
 
-    That library does so by itself at the end of its heap only. Where objects that stay lie between many that come and
-    go, as with the worlds of Box2D, a process would grow without end.
+    That library returns small pieces by itself only at the end of its heap. Where many objects come and go between some
+    that stay, as in the worlds of Box2D, a process grows in each episode.
     """
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
-        trim(0)
+        trim(ctypes.c_size_t(0))
 
 
 def _allowed_processes() -> float:

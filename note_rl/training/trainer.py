@@ -117,6 +117,12 @@ class Trainer:
                 ", ".join("a schedule" if rate is None else f"{rate:g}" for rate in rates),
             )
 
+        if self.settings.normalise_reward and self.settings.experience.learned_reward:
+            _log.warning(
+                "normalise_reward has no effect: the agent learns from its own reward, and only that of the "
+                "environment is normalised"
+            )
+
     def adapted_anew(self) -> None:
         """Something is adapted that was not before, and has to go into compiled code from the next iteration on."""
         self._expected = None

@@ -23,8 +23,11 @@ STUDY = (
 )
 
 
-def row(seed: int, overrides: tuple[str, ...]) -> tuple[str, bool, bool]:
-    """One study in words, and whether its winner is better than the default, and not behind published settings."""
+def row(seed: int, overrides: tuple[str, ...]) -> tuple[str, bool, bool | None]:
+    """One study in words, and whether its winner is better than the default, and not behind published settings.
+
+    None: the study does not test any.
+    """
     name = f"first-{seed}"
     typed = ["tuner", "tune", *overrides, f"study.name={name}", f"seed={seed}"]
     began = time.perf_counter()
@@ -37,11 +40,11 @@ def row(seed: int, overrides: tuple[str, ...]) -> tuple[str, bool, bool]:
     others = [difference_of(scores, scores_of(summary, TEST, label)) for label in summary.baselines]
     ends = [_at_end(result, label) for label in (summary.winner_label, summary.default_label)]
     cells = [verdict.winner, verdict.default, "none" if difference is None else difference.signed]
-    cells += [other.signed for other in others]
+    cells += [other.signed for other in others] or ["not tested"]
     return (
         f"| {' | '.join(map(str, [seed, *cells, *ends, f'{seconds:.0f} s']))} |",
         difference is not None and difference.is_above_zero,
-        not any(other.is_below_zero for other in others),
+        not any(other.is_below_zero for other in others) if others else None,
     )
 
 
@@ -59,8 +62,9 @@ def main(seeds: str = "10", *overrides: str) -> None:
         words, *holds = row(seed, overrides or STUDY)
         found.append(holds)
         print(words, flush=True)
-    better, level = map(sum, zip(*found, strict=True))
-    print(f"better than the default in {better} of {len(found)}, not behind published settings in {level} of them")
+    better, level = zip(*found, strict=True)
+    behind = "" if None in level else f", not behind published settings in {sum(level)} of them"
+    print(f"better than the default in {sum(better)} of {len(found)}{behind}")
 
 
 if __name__ == "__main__":

@@ -235,26 +235,42 @@ def show() -> None:
             )
 
 
-def best(name: str) -> None:
-    """Prints the configurations of a pair by their mean score, with the means of the last evaluation and of seconds."""
-    landscape = Landscape.read(path_of(name))
-    definition = definition_of({**PAIRS, **SMALLER_PAIRS}[name])
+def best(name: str, folder: Path = FOLDER) -> None:
+    """Prints the configurations of a pair by their mean score, with the mean of the last evaluation, and of seconds.
+
+    Those that diverged with a seed come last.
+    """
+    landscape, definition = Landscape.read(path_of(name, folder)), definition_of({**PAIRS, **SMALLER_PAIRS}[name])
+    if landscape.about != about(definition):
+        raise SystemExit(f"{path_of(name, folder)} was made under other conditions than those of today")
     by_number: dict[int, list[Row]] = {}
     for row in landscape.rows:
         by_number.setdefault(row.configuration, []).append(row)
-    found = []
-    for number, rows in by_number.items():
-        if any(row.curve[-1] is None for row in rows):  # one diverged
-            continue
-        curves = np.array([row.curve for row in rows], dtype=float)
-        steps = np.arange(1, curves.shape[1] + 1) / curves.shape[1]
-        score = np.mean([Mixed()(list(zip(steps, curve, strict=True))) for curve in curves])
-        found.append((score, curves[:, -1].mean(), np.mean([row.cpu_seconds for row in rows]), number, rows[0].point))
-    for rank, (score, end, cpu, number, point) in enumerate(sorted(found, key=lambda one: -one[0]), start=1):
-        values = definition.space.values(point, definition.config)
+    found = {number: _Means.of(rows) for number, rows in by_number.items()}
+    for rank, (number, means) in enumerate(sorted(found.items(), key=lambda one: -one[1].score), start=1):
+        values = definition.space.values(by_number[number][0].point, definition.config)
         shown = " ".join(f"{path}={value:.4g}" for path, value in values.items())
-        which = number or "default"
-        print(f"{rank:3d} {which}: score {score:.0f}, end {end:.0f}, {cpu:.0f} CPU s: {shown}")
+        print(
+            f"{rank:3d} {number or 'default'}: score {means.score:.0f}, end {means.end:.0f}, "
+            f"{means.cpu_seconds:.0f} CPU s, seeds {len(by_number[number])}: {shown}"
+        )
+
+
+@dataclass(frozen=True)
+class _Means:
+    """Over the seeds of a configuration; scores of -inf where it diverged with one."""
+
+    score: float
+    end: float
+    cpu_seconds: float
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> "_Means":
+        curves = [[-np.inf if value is None else value for value in row.curve] for row in rows]
+        steps = [(point + 1) / len(curves[0]) for point in range(len(curves[0]))]
+        scores = [Mixed()(list(zip(steps, curve, strict=True))) for curve in curves]
+        ends, seconds = [curve[-1] for curve in curves], [row.cpu_seconds for row in rows]
+        return cls(float(np.mean(scores)), float(np.mean(ends)), float(np.mean(seconds)))
 
 
 def main(words: Sequence[str]) -> None:
@@ -262,8 +278,13 @@ def main(words: Sequence[str]) -> None:
     match list(words):
         case ["show"]:
             show()
-        case ["best", name]:
+        case ["best", name] if name in (*PAIRS, *SMALLER_PAIRS):
             best(name)
+        case names if unknown := set(names) - {*PAIRS, *SMALLER_PAIRS}:
+            known = ", ".join((*PAIRS, *SMALLER_PAIRS))
+            raise SystemExit(
+                f"{' '.join(sorted(unknown))}: write show, best PAIR or PAIR ...; a PAIR is one of {known}"
+            )
         case names:
             for name in names or PAIRS:
                 make(name)

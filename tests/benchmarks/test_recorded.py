@@ -9,7 +9,7 @@ import pytest
 from optuna.samplers import RandomSampler
 
 from tests.benchmarks import landscape, protocols
-from tests.benchmarks.landscape import FOLDER, PAIRS, SEEDS, Landscape, Row, about, definition_of, make, point_of
+from tests.benchmarks.landscape import FOLDER, PAIRS, SEEDS, Landscape, Row, about, best, definition_of, make, point_of
 from tests.benchmarks.protocols_pooled import pooled
 from tests.benchmarks.recorded import Recorded, RecordedExecutor, Surrogate, matern, recorded
 from tuner.errors import UserError
@@ -92,6 +92,40 @@ def test_what_is_made_is_made_once_whatever_ends_the_process(tmp_path: Path, mon
     assert len(began) == 3 * len(SEEDS) + 3  # each of those that were killed once more, and no other
     with pytest.raises(SystemExit, match="other conditions"):
         make(PAIR, tmp_path, 3, ["training.total_steps=900"])
+
+
+def test_the_best_are_printed_in_their_order(
+    definition: StudyDefinition, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [run(definition, one, seed) for one in range(4) for seed in (1, 2)]
+    diverged = replace(run(definition, 3, 3), curve=(50.0, *[None] * 8))
+    Landscape(about(definition), (*rows, diverged)).write(tmp_path / f"{PAIR}.parquet")
+    best(PAIR, tmp_path)
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    heights = {one: run(definition, one, 1).curve[-1] + 2.0 for one in range(3)}  # seed 2 has 4 more
+    order = sorted(range(3), key=lambda one: -heights[one])
+    assert [line[1] for line in printed] == [f"{one or 'default'}:" for one in (*order, 3)]
+    assert [line[5] for line in printed[:3]] == [f"{heights[one]:.0f}," for one in order]
+    assert [line[10] for line in printed] == ["2:", "2:", "2:", "3:"]
+    assert printed[3][3] == "-inf,"
+    rate = next(word for line in printed if line[1] == "default:" for word in line if word.startswith("optimizer."))
+    assert rate == f"optimizer.learning_rate={definition.config['optimizer']['learning_rate']:.4g}"
+    Landscape({**about(definition), "total_steps": 7}, tuple(rows)).write(tmp_path / f"{PAIR}.parquet")
+    with pytest.raises(SystemExit, match="other conditions"):
+        best(PAIR, tmp_path)
+
+
+def test_a_pair_of_fewer_runs_has_fewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landscape, "train", run)
+    make("sac-pendulum", tmp_path)
+    rows = Landscape.read(tmp_path / "sac-pendulum.parquet").rows
+    assert [(row.configuration, row.seed) for row in rows] == [(one, seed) for seed in (1, 2) for one in range(61)]
+
+
+@pytest.mark.parametrize("words", [["best"], ["best", "dqn"], ["dqn-cartpole", "dqn"]])
+def test_a_pair_that_is_unknown_is_refused(words: list[str]) -> None:
+    with pytest.raises(SystemExit, match="a PAIR is one of dqn-cartpole, "):
+        landscape.main(words)
 
 
 def test_a_real_run_is_evaluated_on_the_grid_of_a_trial() -> None:

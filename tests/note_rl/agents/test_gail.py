@@ -84,6 +84,17 @@ def test_the_cartpole_expert_is_one():
     assert len(cartpole_expert(4)) == 4 * 500
 
 
+@both
+@pytest.mark.parametrize(("learned", "said"), [(True, 1), (False, 0)])
+def test_normalised_rewards_beside_a_learned_one_have_no_effect(framework, caplog, learned, said):
+    agent = imitator(framework) if learned else framework.agents.PPO(hidden_size=(8,), env=Counting)
+    expert = record(lambda obs: 0, lambda: Counting(5), num_episodes=3, seed=4) if learned else None
+    experience = RolloutSettings(num_steps=8, batch_size=8, num_epochs=1, learned_reward=learned, expert=expert)
+    agent.settings = Settings(experience=experience, policy=SoftmaxPolicy(), num_envs=1, seed=0, normalise_reward=True)
+    agent.train(optimizer=framework.optimizers.adam(agent.param, 1e-3), total_steps=8, p=0)
+    assert sum("normalise_reward has no effect" in message for message in caplog.messages) == said
+
+
 def trained_on(framework, expert, seed, total_steps):
     """Mean return of 20 episodes; the environment's reward is not among what the agent learns from."""
     seed_everything(seed)

@@ -163,7 +163,6 @@ def test_what_else_users_of_other_libraries_expect():
         ({"MARL": True, "IRL": True}, "MARL and IRL cannot be combined"),
         ({"MARL": True, "TRL": True}, "MARL and TRL cannot be combined"),
         ({"frame_stack": 4, "normalise_obs": True}, "divide by 255"),
-        ({"IRL": True, "normalise_reward": True}, "IRL and normalise_reward cannot be combined: the agent's own reward"),
         ({"noise": GaussianWhiteNoiseProcess()}, "both say how to explore"),
     ],
 )

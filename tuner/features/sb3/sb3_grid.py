@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from note_rl.errors import DivergedError
+from note_rl.support.memory import release_freed
 from tuner.features.sb3.sb3_internals import normaliser_of
 from tuner.features.sb3.sb3_state import is_finite, random_numbers, set_random_numbers, state_of
 from tuner.results.metric import STEP_TOLERANCE
@@ -104,6 +105,7 @@ class StudyGrid:
                 save(self.trial, self._kept(state(), is_due=True))
                 raise
             set_random_numbers(before)
+            release_freed()
             is_due = self._done < self.num_points and steps >= self._step(self._done + 1)
             report(self.trial, self._done / self.num_points, score, {}, self._kept(state(), is_due))
 
