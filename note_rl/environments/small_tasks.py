@@ -18,18 +18,14 @@ ID: Final = f"note_rl.environments.small_tasks:{NAME}"
 STAY_REWARD: Final = 0.5
 LEAVE_REWARD: Final = 2.5
 TIME_LIMIT: Final = 3
-"""Steps of the task `time_limit`; observations do not show which step it is. To stay is worth 0.5 / (1 - gamma): 50 at
-a discount of 0.99. Where the limit is taken for an end, staying and then leaving seems to be worth
-0.5 + 2 / 3 * 2.5 = 2.2, less than to leave at once.
+"""Steps of the task `time_limit`, which all look alike. To stay is worth 0.5 / (1 - gamma): 50 at a discount of 0.99.
+Where the limit is taken for an end, staying and then leaving seems to be worth 0.5 + 2 / 3 * 2.5 = 2.2, less than to
+leave at once.
 """
 NUM_ACTIONS: Final = 4
 _NOISE: Final = 0.5
 _ALIKE: Final = ("reward", "time_limit")
-"""Tasks whose right action is always the same."""
-_NOISY: Final = ("noise", "time_limit")
-"""Tasks with noise in their observations. Without it all observations of time_limit would be the same. An agent that
-normalises over a batch, such as CrossQ, does not learn from such observations.
-"""
+"""Tasks whose episodes are all alike."""
 _STAYS: Final = 0.9
 """Share from which on an action is to stay."""
 _WAIT: Final = 5
@@ -45,8 +41,8 @@ class SmallTask(gymnasium.Env[Array, Any]):
             noise: the same, with noise in rewards and observations. next_step: the right first action decides what the
             second observation is, and that the reward. delay: the same, five steps later. time_limit: the right
             action is to stay, which is rewarded a little, for three steps; any other is to leave, which is rewarded
-            once, and more; observations are noise but for the first number, which is 1. memory: the first observation
-            says which action is right at the third step; the two observations after it do not.
+            once, and more. memory: the first observation says which action is right at the third step; the two
+            observations after it do not.
         continuous: Whether actions are numbers from -1 to 1.
     """
 
@@ -87,10 +83,12 @@ class SmallTask(gymnasium.Env[Array, Any]):
         return max(0.0, 1.0 - (float(np.asarray(action).reshape(-1)[0]) - 0.5 * self._sign) ** 2)
 
     def _obs(self) -> Array:
-        if self._kind in _NOISY:
+        if self._kind == "noise":
             others = self.np_random.standard_normal(3).clip(-4.0, 4.0)
         else:
             others = np.array([1.0, self._num_steps / _WAIT, 0.0])
+        if self._kind == "time_limit":
+            others[1] = 0.0  # nothing shows how much time is left
         after = 0.0 if self._kind == "memory" else 2.0 * self._share - 1.0
         shown = self._sign if self._num_steps == 0 else after
         return np.array([1.0 if self._kind in _ALIKE else shown, *others], np.float32)
