@@ -1,4 +1,4 @@
-"""How much memory there is, and whether a number of processes fits into it."""
+"""How much memory there is, whether a number of processes fits into it, and the return of what was freed."""
 
 import ctypes
 import math

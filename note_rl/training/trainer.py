@@ -116,7 +116,6 @@ class Trainer:
                 "to keep them apart, leave it out and give each optimizer a schedule of its own",
                 ", ".join("a schedule" if rate is None else f"{rate:g}" for rate in rates),
             )
-
         if self.settings.normalise_reward and self.settings.experience.learned_reward:
             _log.warning(
                 "normalise_reward has no effect: the agent learns from its own reward, and only that of the "

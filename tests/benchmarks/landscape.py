@@ -56,8 +56,7 @@ SMALLER_PAIRS: dict[str, tuple[str, ...]] = {
     "sac-pendulum": ("agent=sac", "env=pendulum", "training.total_steps=10000"),
 }
 """The same, with fewer runs, as each takes long: about defaults, and not for replays of studies."""
-_FEWER_CONFIGURATIONS = 61
-_FEWER_SEEDS = (1, 2)
+_ALL_PAIRS = {**PAIRS, **SMALLER_PAIRS}
 
 
 @dataclass(frozen=True)
@@ -205,15 +204,14 @@ def make(name: str, folder: Path = FOLDER, num_configurations: int | None = None
         num_configurations: Of each seed; None: as many as such a pair has.
         more: Further overrides.
     """
-    is_smaller = name in SMALLER_PAIRS
-    typed = [*(SMALLER_PAIRS if is_smaller else PAIRS)[name], *more]
-    number = num_configurations or (_FEWER_CONFIGURATIONS if is_smaller else NUM_CONFIGURATIONS)
+    typed = [*_ALL_PAIRS[name], *more]
+    number, seeds = (61, (1, 2)) if name in SMALLER_PAIRS else (NUM_CONFIGURATIONS, SEEDS)
     definition = definition_of(typed)
     path = path_of(name, folder)
     landscape = Landscape.read(path) if path.exists() else Landscape(about(definition))
     if landscape.about != about(definition):
         raise SystemExit(f"{path} was made under other conditions; move it away to begin a new one")
-    todo = list(missing(landscape, number, _FEWER_SEEDS if is_smaller else SEEDS))
+    todo = list(missing(landscape, num_configurations or number, seeds))
     if todo:
         train(definition_of([*typed, "training.total_steps=1500"]), 0, 0)  # imports, which are nobody's time
     for configuration, seed in todo:
@@ -225,7 +223,7 @@ def make(name: str, folder: Path = FOLDER, num_configurations: int | None = None
 
 def show() -> None:
     """Prints how much there is."""
-    for name in (*PAIRS, *SMALLER_PAIRS):
+    for name in _ALL_PAIRS:
         if (path := path_of(name)).exists():
             rows = Landscape.read(path).rows
             seeds = dict(sorted(Counter(row.seed for row in rows).items()))
@@ -240,7 +238,7 @@ def best(name: str, folder: Path = FOLDER) -> None:
 
     Those that diverged with a seed come last.
     """
-    landscape, definition = Landscape.read(path_of(name, folder)), definition_of({**PAIRS, **SMALLER_PAIRS}[name])
+    landscape, definition = Landscape.read(path_of(name, folder)), definition_of(_ALL_PAIRS[name])
     if landscape.about != about(definition):
         raise SystemExit(f"{path_of(name, folder)} was made under other conditions than those of today")
     by_number: dict[int, list[Row]] = {}
@@ -249,7 +247,9 @@ def best(name: str, folder: Path = FOLDER) -> None:
     found = {number: _Means.of(rows) for number, rows in by_number.items()}
     for rank, (number, means) in enumerate(sorted(found.items(), key=lambda one: -one[1].score), start=1):
         values = definition.space.values(by_number[number][0].point, definition.config)
-        shown = " ".join(f"{path}={value:.4g}" for path, value in values.items())
+        shown = " ".join(
+            f"{path}={f'{value:.4g}' if isinstance(value, float) else value}" for path, value in values.items()
+        )
         print(
             f"{rank:3d} {number or 'default'}: score {means.score:.0f}, end {means.end:.0f}, "
             f"{means.cpu_seconds:.0f} CPU s, seeds {len(by_number[number])}: {shown}"
@@ -278,10 +278,10 @@ def main(words: Sequence[str]) -> None:
     match list(words):
         case ["show"]:
             show()
-        case ["best", name] if name in (*PAIRS, *SMALLER_PAIRS):
+        case ["best", name] if name in _ALL_PAIRS:
             best(name)
-        case names if unknown := set(names) - {*PAIRS, *SMALLER_PAIRS}:
-            known = ", ".join((*PAIRS, *SMALLER_PAIRS))
+        case names if unknown := set(names) - set(_ALL_PAIRS):
+            known = ", ".join(_ALL_PAIRS)
             raise SystemExit(
                 f"{' '.join(sorted(unknown))}: write show, best PAIR or PAIR ...; a PAIR is one of {known}"
             )

@@ -1,4 +1,4 @@
-"""Numbers of processes and environments that this machine has no room for are refused before the first one is there."""
+"""Numbers of processes and environments without room are refused before the first is there; freed memory returns."""
 
 import ctypes
 import resource
