@@ -15,17 +15,20 @@ from note_rl.types import Array
 NAME: Final = "note-rl/SmallTask-v0"
 ID: Final = f"note_rl.environments.small_tasks:{NAME}"
 """As an environment is typed: a worker process imports the module for it."""
-STAY_REWARD: Final = 0.5
-LEAVE_REWARD: Final = 2.5
-TIME_LIMIT: Final = 3
-"""Steps of the task `time_limit`, which all look alike. To stay is worth 0.5 / (1 - gamma): 50 at a discount of 0.99.
-Where the limit is taken for an end, staying and then leaving seems to be worth 0.5 + 2 / 3 * 2.5 = 2.2, less than to
-leave at once.
+STAY_REWARD: Final = 0.7
+LEAVE_REWARD: Final = 1.0
+"""Of the task `time_limit`, whose limit is one step. To stay is worth 0.7 / (1 - gamma): 70 at a discount of 0.99. An
+agent that takes the limit for an end finds it worth 0.7, less than to leave. While values are near 0, any agent does, so
+the difference is small: it was 2 with a limit of three steps, and TD3 often kept leaving.
 """
 NUM_ACTIONS: Final = 4
 _NOISE: Final = 0.5
-_ALIKE: Final = ("reward", "time_limit")
-"""Tasks whose episodes are all alike."""
+_ALWAYS: Final = ("reward", "time_limit")
+"""Tasks whose right action is always the same."""
+_NOISY: Final = ("noise", *_ALWAYS)
+"""Tasks with noise in their observations. Without noise, all observations of `_ALWAYS` would be the same. An agent that
+normalises over a batch, such as CrossQ, hardly learns from such observations.
+"""
 _STAYS: Final = 0.9
 """Share from which on an action is to stay."""
 _WAIT: Final = 5
@@ -37,12 +40,12 @@ class SmallTask(gymnasium.Env[Array, Any]):
     """One of the tasks.
 
     Args:
-        kind: reward: the same action is always right, for a reward of 1. observation: the observation says which.
-            noise: the same, with noise in rewards and observations. next_step: the right first action decides what the
-            second observation is, and that the reward. delay: the same, five steps later. time_limit: the right
-            action is to stay, which is rewarded a little, for three steps; any other is to leave, which is rewarded
-            once, and more. memory: the first observation says which action is right at the third step; the two
-            observations after it do not.
+        kind: reward: the same action is always right, for a reward of 1; observations are noise. observation: the
+            observation says which. noise: the same, with noise in rewards and observations. next_step: the right first
+            action decides what the second observation is, and that the reward. delay: the same, five steps later.
+            time_limit: the right action is to stay, after which the episode is cut off; any other is to leave, for a
+            higher reward, and ends it; observations are noise. memory: the first observation says which action is right
+            at the third step; the two observations after it do not.
         continuous: Whether actions are numbers from -1 to 1.
     """
 
@@ -58,7 +61,7 @@ class SmallTask(gymnasium.Env[Array, Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         """A new episode: of some tasks with another right action."""
         super().reset(seed=seed, options=options)
-        self._sign = 1.0 if self._kind in _ALIKE else float(self.np_random.choice([-1.0, 1.0]))
+        self._sign = 1.0 if self._kind in _ALWAYS else float(self.np_random.choice([-1.0, 1.0]))
         self._num_steps, self._share = 0, 0.0
         return self._obs(), {}
 
@@ -68,7 +71,7 @@ class SmallTask(gymnasium.Env[Array, Any]):
         if self._kind == "time_limit":
             leaves = self._right(action) < _STAYS
             reward = LEAVE_REWARD if leaves else STAY_REWARD
-            return self._obs(), reward, leaves, not leaves and self._num_steps >= TIME_LIMIT, {}
+            return self._obs(), reward, leaves, not leaves, {}
         last = _EPISODE_STEPS.get(self._kind, 1)
         if self._num_steps == (last if self._kind == "memory" else 1):
             self._share = self._right(action)
@@ -83,15 +86,13 @@ class SmallTask(gymnasium.Env[Array, Any]):
         return max(0.0, 1.0 - (float(np.asarray(action).reshape(-1)[0]) - 0.5 * self._sign) ** 2)
 
     def _obs(self) -> Array:
-        if self._kind == "noise":
+        if self._kind in _NOISY:
             others = self.np_random.standard_normal(3).clip(-4.0, 4.0)
         else:
             others = np.array([1.0, self._num_steps / _WAIT, 0.0])
-        if self._kind == "time_limit":
-            others[1] = 0.0  # nothing shows how much time is left
         after = 0.0 if self._kind == "memory" else 2.0 * self._share - 1.0
         shown = self._sign if self._num_steps == 0 else after
-        return np.array([1.0 if self._kind in _ALIKE else shown, *others], np.float32)
+        return np.array([1.0 if self._kind in _ALWAYS else shown, *others], np.float32)
 
 
 KINDS: Final = ("reward", "observation", "noise", "next_step", "delay", "time_limit", "memory")

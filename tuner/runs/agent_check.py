@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from note_rl.environments.small_tasks import ID, STAY_REWARD, TIME_LIMIT
+from note_rl.environments.small_tasks import ID, STAY_REWARD
 from note_rl.errors import DivergedError, EnvironmentMismatchError
 from note_rl.learners.declarations import is_recurrent
 from note_rl.training.callbacks import Callback, Logs
@@ -84,7 +84,6 @@ class Attempt:
     is_slow: bool = False
 
 
-_STAYS = TIME_LIMIT * STAY_REWARD
 TASKS: Final = (
     Task(
         "reward",
@@ -125,9 +124,9 @@ TASKS: Final = (
     Task(
         "time_limit",
         "a time limit: to stay is worth more, as the limit is no end",
-        _STAYS - 0.05,
-        _STAYS + 0.05,
-        "episodes that are cut off: done must be 1 only where the task itself has ended; a discount below 0.9",
+        STAY_REWARD - 0.05,
+        STAY_REWARD + 0.05,
+        "episodes that are cut off: done must be 1 only where the task itself has ended; a discount below 0.3",
     ),
     Task(
         "memory",

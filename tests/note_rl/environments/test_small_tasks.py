@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from note_rl.environments.small_tasks import ID, KINDS, LEAVE_REWARD, STAY_REWARD, TIME_LIMIT
+from note_rl.environments.small_tasks import ID, KINDS, LEAVE_REWARD, STAY_REWARD
 
 RIGHT, OTHER, WRONG = 1, 2, 0
 
@@ -23,7 +23,15 @@ def played(kind, actions, continuous=False, seed=0):
 
 def test_one_action_is_rewarded():
     for action, reward in ((RIGHT, 1.0), (WRONG, 0.0)):
-        assert played("reward", [action]) == [([1.0, 1.0, 0.0, 0.0], reward, True, False)]
+        assert [step[1:] for step in played("reward", [action])] == [(reward, True, False)]
+
+
+@pytest.mark.parametrize("kind", ["reward", "time_limit"])
+def test_observations_that_tell_nothing_are_noise(kind):
+    shown = np.array([played(kind, [RIGHT], seed=seed)[0][0] for seed in range(400)])
+    assert (shown[:, 0] == 1.0).all()
+    np.testing.assert_allclose(shown[:, 1:].mean(axis=0), 0.0, atol=0.2)  # the error is 0.05
+    np.testing.assert_allclose(shown[:, 1:].std(axis=0), 1.0, atol=0.14)  # 0.035
 
 
 def test_the_observation_names_the_action():
@@ -48,14 +56,14 @@ def test_the_first_action_decides_the_last_reward():
     assert [obs[0] for obs, _, _, _ in steps] == [1.0] + [-1.0] * 5
 
 
-def test_a_time_limit_cuts_off_and_leaving_ends():
-    stays = played("time_limit", [RIGHT] * TIME_LIMIT)
-    assert [step[1:] for step in stays] == [(STAY_REWARD, False, False)] * (TIME_LIMIT - 1) + [
-        (STAY_REWARD, False, True)
-    ]
-    assert len({tuple(step[0]) for step in stays}) == 1, "the observation shows how much time is left"
-    assert played("time_limit", [WRONG])[0][1:] == (LEAVE_REWARD, True, False)
-    assert played("time_limit", [RIGHT, RIGHT, WRONG])[2][1:] == (LEAVE_REWARD, True, False)
+@pytest.mark.parametrize(("continuous", "right", "wrong"), [(False, RIGHT, WRONG), (True, 0.3, 0.1)])
+def test_a_time_limit_cuts_off_and_leaving_ends(continuous, right, wrong):
+    assert played("time_limit", [right], continuous)[0][1:] == (STAY_REWARD, False, True)
+    assert played("time_limit", [wrong], continuous)[0][1:] == (LEAVE_REWARD, True, False)
+
+
+def test_to_stay_is_worth_more_only_where_the_limit_is_no_end():
+    assert STAY_REWARD / (1.0 - 0.9) > LEAVE_REWARD > STAY_REWARD
 
 
 def test_the_first_observation_names_the_last_action():

@@ -1,7 +1,10 @@
 """`tuner check` names the part of an agent that does not learn."""
 
+from typing import Any
+
 import pytest
 
+from note_rl.environments.small_tasks import SmallTask
 from tests.tuner.command_line import Answer, CommandLine
 from tuner.commands import COMMANDS
 from tuner.commands.check import more_steps
@@ -74,6 +77,30 @@ def test_a_broken_part_is_named(
     assert last.startswith("1 of 1 tasks are not learned.")
     assert suspect in last
     assert last.endswith("may only need more steps: training.total_steps=24000 (now 2400).")
+
+
+@pytest.mark.parametrize(("agent", "seed"), [("td3", 1), ("crossq", 0), ("dqn", 0)])
+def test_a_time_limit_is_learned(tuner: CommandLine, monkeypatch: pytest.MonkeyPatch, agent: str, seed: int) -> None:
+    answer = checked(tuner, monkeypatch, {"time_limit"}, agent, f"seed={seed}")
+    assert (answer.status, answer.errors) == (0, ""), answer
+
+
+def test_an_agent_that_takes_a_time_limit_for_an_end_leaves(
+    tuner: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_check, "MORE_SEEDS", 0)
+    step = SmallTask.step
+
+    def ended(task: SmallTask, action: Any) -> Any:
+        obs, reward, terminated, truncated, info = step(task, action)
+        return obs, reward, terminated or truncated, False, info
+
+    monkeypatch.setattr(SmallTask, "step", ended)
+    answer = checked(tuner, monkeypatch, {"time_limit"}, "dqn", "training.total_steps=2400")
+    assert answer.status == 1, answer
+    first, last = answer.output.splitlines()
+    assert "not learned with 0 of 1 seed (mean returns 1; 0.65 to 0.75 is right)" in first
+    assert "done must be 1 only where the task itself has ended" in last
 
 
 WITH_MEMORY = ("a2c", "network=gru", "training.total_steps=8000")
