@@ -18,8 +18,8 @@ ID: Final = f"note_rl.environments.small_tasks:{NAME}"
 STAY_REWARD: Final = 0.7
 LEAVE_REWARD: Final = 1.0
 """Of the task `time_limit`, whose limit is one step. To stay is worth 0.7 / (1 - gamma): 70 at a discount of 0.99. An
-agent that takes the limit for an end finds it worth 0.7, less than to leave. While values are near 0, any agent does, so
-the difference is small: it was 2 with a limit of three steps, and TD3 often kept leaving.
+agent that takes the limit for an end finds it worth 0.7, less than to leave. While values are near 0, any agent does.
+So the difference is small: it was 2 with a limit of three steps, and TD3 often kept leaving.
 """
 NUM_ACTIONS: Final = 4
 _NOISE: Final = 0.5

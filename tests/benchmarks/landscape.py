@@ -40,16 +40,19 @@ FOLDER = Path(__file__).parent / "landscapes"
 NUM_CONFIGURATIONS = 121
 SEEDS = (1, 2, 3, 4)
 _PPO = ("agent=ppo", "network=mlp_tanh", "schedule=none")  # as it was when these landscapes were recorded
+_PPO_CONTINUOUS = (
+    *("agent=ppo_continuous", "training.total_steps=50000", "~space.network"),
+    "+space.env.num_envs={low: 1, high: 16, transform: power_of_two}",
+)
 PAIRS: dict[str, tuple[str, ...]] = {
     "dqn-cartpole": ("agent=dqn", "env=cartpole", "training.total_steps=30000"),
     "ppo-cartpole": (*_PPO, "env=cartpole", "training.total_steps=30000"),
     "dqn-acrobot": ("agent=dqn", "env=acrobot", "training.total_steps=30000"),
     "ppo-acrobot": (*_PPO, "env=acrobot", "training.total_steps=30000"),
     "dqn-mountaincar": ("agent=dqn", "env=mountaincar", "training.total_steps=60000"),
-    "ppo_continuous-pendulum": (
-        *("agent=ppo_continuous", "env=pendulum", "training.total_steps=50000"),
-        *("+space.env.num_envs={low: 1, high: 16, transform: power_of_two}", "~space.network"),
-    ),
+    "ppo_continuous-pendulum": (*_PPO_CONTINUOUS, "env=pendulum"),
+    "ppo_continuous-mountaincar": (*_PPO_CONTINUOUS, "env=mountaincar_continuous"),
+    "ppo_continuous-lunarlander": (*_PPO_CONTINUOUS, "env=lunarlander_continuous"),
 }
 """By name, the overrides behind `tuner tune`; the rest is as `study=quick` has it."""
 SMALLER_PAIRS: dict[str, tuple[str, ...]] = {

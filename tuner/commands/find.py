@@ -13,10 +13,10 @@ from rich.status import Status
 
 from tuner.commands.questions import Found, question
 from tuner.commands.study_from_config import check_workplace
-from tuner.commands.tune import typed_config_dir
 from tuner.commands.winner import TrainingConfigs
 from tuner.config.composition import run_config_of
 from tuner.config.trust import remember
+from tuner.config.typed_command import line_of, typed_config_dir
 from tuner.executors.base import Event, TrialProgress, TrialReported
 from tuner.finders.finder_process import point_of
 from tuner.finders.finder_study import FinderPlace
@@ -28,7 +28,6 @@ from tuner.study import STOPPED, StudyListener, how_it_stopped
 from tuner.study.run_registry import Run
 from tuner.support.console import PlainConsole
 from tuner.support.interrupts import EXIT_INTERRUPTED
-from tuner.support.passwords import command_line
 from tuner.support.text_files import atomic_write
 from tuner.trackers.base import TrackerGroup
 
@@ -48,7 +47,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         found = find(config, overrides, console)
     except STOPPED as stop:
         typed = [word for word in overrides if not word.startswith("finder=")]
-        again = escape(command_line(["tuner", "find", str(config.finder.kind), *typed]))
+        again = escape(line_of("find", [str(config.finder.kind), *typed], typed_config_dir()))
         console.print(
             f"{how_it_stopped(stop)}:\n  [bold]{again}[/bold]",
             highlight=False,

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tuner.checking.hydra_messages import parse_overrides
+from tuner.config.typed_command import folder_words
 from tuner.support.passwords import command_line, without_password
 from tuner.support.text_files import atomic_write, parse_json
 
@@ -31,8 +32,7 @@ class Multirun:
     def of(cls, command: str, overrides: Sequence[str], config_dir: str | None = None) -> "Multirun":
         """Made of a command's overrides, with a folder of the user's own groups."""
         fixed = (one.get_key_element() for one in parse_overrides(overrides) if not one.is_sweep_override())
-        options = () if config_dir is None else ("--config-dir", config_dir)
-        return cls(command, (*options, *overrides), frozenset(fixed))
+        return cls(command, (*folder_words(config_dir), *overrides), frozenset(fixed))
 
     @property
     def folder_by_clock(self) -> bool:

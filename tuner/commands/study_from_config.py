@@ -21,6 +21,8 @@ from tuner.commands.first_trials import first_names, with_first_trials
 from tuner.commands.space_check import check_space
 from tuner.config.composition import BUILT_MAPPINGS, RUN_PARTS, run_config_of, with_section_defaults
 from tuner.config.paths import flatten, targets_in
+from tuner.config.trust import admit_beyond, trusted_modules
+from tuner.config.typed_command import line_of
 from tuner.errors import UserError
 from tuner.executors.executor_factory import check_executor
 from tuner.features import parts
@@ -44,7 +46,6 @@ from tuner.study.sampling.sampler_factory import (
 from tuner.study.space.space import Space
 from tuner.study.storage.open_storage import check_url, has_studies
 from tuner.study.storage.store import BY_CHANCE, DEFINITION
-from tuner.support.passwords import command_line
 from tuner.trial.messages import JsonDict
 
 _DOWNLOADED = "tuner.hub"
@@ -121,7 +122,8 @@ def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | 
     found = _define(config, overrides, config_dir)
     if not config.study.as_begun:
         return found
-    begun, before = config.copy(), _begun(str(resolve(config)["storage"]["url"]), found.name)
+    resolved = resolve(config)
+    begun, before = config.copy(), _begun(str(resolved["storage"]["url"]), found.name)
     if before is None:
         raise UserError(f"study.as_begun=true, and no study {found.name} was begun: leave it out, or name one that was")
     begun.study.as_begun = False
@@ -132,6 +134,8 @@ def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | 
             f"study.as_begun=true: {found.name} goes on with the space that it was begun with, and {own[0]} is typed: "
             f"leave {own[0]} out, or begin another study with study.name={found.name}-2 and without study.as_begun"
         )
+    trust = trusted_modules(resolved.get("trust"))
+    admit_beyond(before["config"], found.config, f"the storage of study {found.name}", trust)
     for path, value in _settings_of_before(found, before, typed).items():
         OmegaConf.update(begun, path, value, merge=False)
     _leave_out(begun, [*(f"space.{path}" for path in added), *_entries_of_since(found, before, typed)])
@@ -211,7 +215,7 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
         known=baselines,
         features=_of_features(resolved),
         facts={
-            "command": command_line(["tuner", "tune", *overrides]),
+            "command": line_of("tune", overrides, config_dir),
             **(described if search is None else {"sampler": search.name, "pruner": ""}),
             **({} if _in_fixed_order(resolved["executor"]) else {BY_CHANCE: "as trials end"}),
         },

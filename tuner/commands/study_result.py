@@ -1,7 +1,6 @@
 """Result of a study in Python: `tuner.tune` returns it, and `tuner.load` loads it again."""
 
 import importlib
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +14,7 @@ from tuner.commands.winner import TrainingConfigs
 from tuner.config.composition import config_loader, to_json
 from tuner.config.overrides import to_hydra
 from tuner.config.trust import admit, refuse_lookups
+from tuner.config.typed_command import TypedCommand
 from tuner.errors import UserError
 from tuner.results.columns import rows
 from tuner.results.features import all_stages
@@ -109,7 +109,7 @@ class StudyResult:
         """A storage may be somebody else's, and so may be what it says was typed."""
         if any(word.lstrip("+~").startswith("hydra") for word in overrides):
             raise UserError(f"{self._source} changes how Hydra runs: somebody has edited it")
-        folder, _ = self._retraining
+        folder = self.config_dir
         admit_groups(folder, [f"trust=[{','.join(self.trust)}]"])
         admit(to_json(compose_or_explain(config_loader(folder), "train", overrides)), self._source, self.trust)
 
@@ -140,7 +140,7 @@ class StudyResult:
     @property
     def experiment_command(self) -> str:
         """The command line that trains from that file."""
-        configs = TrainingConfigs(self.overrides, self._retraining[0])
+        configs = TrainingConfigs(self.overrides, self.config_dir)
         return configs.experiment_command(self.folder, self.config)
 
     @property
@@ -151,13 +151,12 @@ class StudyResult:
     @property
     def config_dir(self) -> str | None:
         """The user's folder of groups that the study was started with."""
-        return self._retraining[0]
+        return self._retraining.config_dir
 
     @property
-    def _retraining(self) -> tuple[str | None, tuple[str, ...]]:
-        """The user's folder of groups that the study was started with, and the overrides that train its winner."""
-        words = shlex.split(self.summary.retrain_command)[2:]
-        return (words[1], tuple(words[2:])) if words[:1] == ["--config-dir"] else (None, tuple(words))
+    def _retraining(self) -> TypedCommand:
+        """What trains the winner again, with the user's folder of groups that the study was started with."""
+        return TypedCommand.read(self.summary.retrain_command)
 
     @property
     def _overrides(self) -> tuple[str, ...]:
@@ -165,9 +164,9 @@ class StudyResult:
         if self.summary.is_sweep:
             return tuple(f"{path}={to_hydra(value)}" for path, value in winner.values.items())
         if self.summary.retrain_command:
-            return self._retraining[1]
-        typed = shlex.split(self.summary.study_command)[2:]
-        typed = typed_within(typed, next(iter(self.summary.part_names), ""))
+            return self._retraining.overrides
+        study = TypedCommand.read(self.summary.study_command)
+        typed = typed_within(study.overrides, next(iter(self.summary.part_names), ""))
         refuse_lookups([*typed, *map(str, winner.values.values())], self._source)
         return tuple(TrainingConfigs(typed).overrides_for(winner.config, winner.values))
 

@@ -8,7 +8,6 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
-from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.markup import escape
@@ -23,6 +22,7 @@ from tuner.commands.study_loading import leads_to
 from tuner.commands.study_plan import make_plan
 from tuner.commands.study_result import TuneResult
 from tuner.commands.winner import TrainingConfigs
+from tuner.config.typed_command import line_of, typed_config_dir
 from tuner.errors import UserError
 from tuner.executors.executor_factory import make_executor, warm_up
 from tuner.features import parts
@@ -59,7 +59,6 @@ from tuner.study.watching.trial_tracking import TrackingListener
 from tuner.support.console import PlainConsole
 from tuner.support.help_columns import width_of
 from tuner.support.interrupts import EXIT_INTERRUPTED
-from tuner.support.passwords import command_line
 from tuner.support.text_files import atomic_write
 from tuner.trackers.base import TrackerGroup
 
@@ -112,9 +111,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     try:
         result = tune(config, overrides, config_dir=typed_config_dir(), console=console, listener=told)
     except STOPPED as stop:
-        config_dir = typed_config_dir()
-        options = () if config_dir is None else ("--config-dir", str(config_dir))
-        again = escape(command_line(["tuner", "tune", *options, *typed_again(overrides)]))
+        again = escape(line_of("tune", typed_again(overrides), typed_config_dir()))
         console.print(
             f"{how_it_stopped(stop)}:\n  [bold]{again}[/bold]",
             highlight=False,
@@ -178,17 +175,6 @@ def tune(
 def _other(config: DictConfig) -> CommandModule | None:
     """A feature's command in place of one study; None: no feature has one for this config."""
     return next(filter(None, (part.tuned(config) for part in parts(InCommands))), None)
-
-
-def typed_config_dir() -> Path | None:
-    """The folder given with --config-dir, which Hydra has kept for itself."""
-    if not HydraConfig.initialized():
-        return None
-    sources = HydraConfig.get().runtime.config_sources
-    folders = [Path(str(source.path)) for source in sources if source.provider == "command-line"]
-    return next(
-        (folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder for folder in folders), None
-    )
 
 
 def _write_outputs(

@@ -16,6 +16,7 @@ from tuner.checking.config_folders import remember_written
 from tuner.config.composition import compose, config_loader, to_json
 from tuner.config.overrides import to_hydra
 from tuner.config.paths import get_path, has_path
+from tuner.config.typed_command import folder_words
 from tuner.trial.messages import JsonDict
 
 _OF_A_RUN_ONLY = ("seed", "checkpoint", "tracker", "resume", "trust", "progress")
@@ -107,13 +108,12 @@ class TrainingConfigs:
 
     def command(self, overrides: Sequence[str]) -> str:
         """The command line with these overrides, quoted for a POSIX shell."""
-        directory = ["--config-dir", str(self._config_dir)] if self._config_dir is not None else []
-        return shlex.join(["tuner", "train", *directory, *overrides])
+        return shlex.join(["tuner", "train", *folder_words(self._config_dir), *overrides])
 
     def experiment_command(self, folder: Path, wanted: JsonDict, name: str = "winner", command: str = "train") -> str:
         """The command line for the experiment file of that name in a folder; the user's own groups are still found."""
         own = [f"hydra.searchpath=[{_searched(Path(self._config_dir).absolute())}]"] if self._config_dir else []
-        line = ["tuner", command, "--config-dir", str(folder), *own, f"experiment={name}", *self.removals(wanted)]
+        line = ["tuner", command, *folder_words(folder), *own, f"experiment={name}", *self.removals(wanted)]
         return shlex.join(line)
 
     def _composed(self, overrides: Sequence[str]) -> JsonDict:

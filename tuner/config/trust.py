@@ -172,6 +172,25 @@ def admit(config: Mapping[str, Any], source: Path | str, trust: Iterable[str] = 
     admit_code(list(foreign_code(config)), source, trust)
 
 
+def admit_beyond(
+    config: Mapping[str, Any], typed: Mapping[str, Any], source: Path | str, trust: Iterable[str] = ()
+) -> None:
+    """Refuses a stored config that names code nobody has vouched for, except what the typed config names there, too.
+
+    Args:
+        config: As stored.
+        typed: The config of today.
+        source: Where it was stored, for messages.
+        trust: Modules that the user has named.
+
+    Raises:
+        UserError: Names the code, and what to type if it is to be run.
+    """
+    _refuse_references(config, source)
+    named = {(code.path, code.name) for code in foreign_code(typed)}
+    admit_code([code for code in foreign_code(config) if (code.path, code.name) not in named], source, trust)
+
+
 def admit_code(found: Sequence[Foreign], source: Path | str, trust: Iterable[str] = ()) -> None:
     """Refuses such code unless it was used here before, or its module is named; then it is remembered.
 

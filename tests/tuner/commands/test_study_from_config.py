@@ -15,7 +15,9 @@ from tests.tuner.commands.fake_studies import FAKE, SMALL_STUDY, STORAGE, tune
 from tuner.commands.preflight import preflight
 from tuner.commands.tune import define
 from tuner.config.composition import conf_folder, to_json
+from tuner.config.paths import set_path
 from tuner.study import StudyStore, summarise
+from tuner.study.storage.store import DEFINITION
 
 pytestmark = pytest.mark.usefixtures("fake_executor")
 
@@ -54,6 +56,28 @@ def test_a_study_that_was_begun_with_a_constant_rate_goes_on_with_it(tuner: Comm
     answer = tuner(*now, "study.as_begun=true")
     assert (answer.status, answer.errors) == (0, ""), answer
     assert "is new" in tuner.refused(*now, "study.as_begun=true", "schedule=linear_lr")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("network._target_", "my_rl.network", "asks for code that tuner does not build by itself"),
+        ("optimizer.learning_rate", "${oc.env:HOME}", "refers to something else in optimizer.learning_rate"),
+    ],
+)
+def test_code_that_only_the_storage_names_is_not_run_to_go_on(
+    tuner: CommandLine, path: str, value: str, said: str
+) -> None:
+    now = ("tune", *FAKE, *SMALL_STUDY, "agent=ppo")
+    assert tuner(*now, "schedule=none").status == 0
+    with StudyStore(STORAGE) as store:
+        [name] = store.names()
+        study = store.find(name)
+        assert study is not None
+        definition = study.user_attrs[DEFINITION]
+        set_path(definition["config"], path, value)
+        study.set_user_attr(DEFINITION, definition)
+    assert said in tuner.refused(*now, "study.as_begun=true")
 
 
 NOT_SEARCHED = ["~space.buffer.num_steps", "~space.buffer.batch_size"]

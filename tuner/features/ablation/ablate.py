@@ -19,7 +19,9 @@ from tuner.commands.study_from_config import check_workplace, define
 from tuner.commands.study_loading import load
 from tuner.commands.study_result import StudyResult
 from tuner.config.composition import config_loader
+from tuner.config.overrides import to_hydra
 from tuner.config.trust import admit, refuse_lookups, trusted_modules
+from tuner.config.typed_command import TypedCommand, line_of, typed_config_dir
 from tuner.errors import UserError
 from tuner.executors.executor_factory import make_executor
 from tuner.features.ablation.blocks import between
@@ -51,11 +53,11 @@ from tuner.study import (
 from tuner.study.sampling.stored_values import check_values
 from tuner.study.storage.open_storage import IN_MEMORY
 from tuner.study.storage.ownership import refuse_another
+from tuner.study.storage.store import KEEP_SETTINGS, KEEP_SPACE
 from tuner.study.watching.display import LiveDisplay, study_display
 from tuner.study.watching.trial_tracking import TrackingListener
 from tuner.support.console import PlainConsole
 from tuner.support.interrupts import EXIT_INTERRUPTED
-from tuner.support.passwords import command_line
 from tuner.support.text_files import atomic_write
 from tuner.trackers.base import TrackerGroup
 from tuner.trial.messages import JsonDict
@@ -88,7 +90,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         ablation = _measure(subject, resolve(config), console)
     except STOPPED as stop:
         typed = [word for word in overrides if not word.startswith("study.name=")]
-        again = escape(command_line(["tuner", "ablate", subject.definition.name, *typed]))
+        again = escape(line_of("ablate", [subject.definition.name, *typed], typed_config_dir()))
         console.print(
             f"{how_it_stopped(stop)}:\n  [bold]{again}[/bold]",
             highlight=False,
@@ -135,12 +137,12 @@ def _subject(config: DictConfig) -> _Subject:
     require_studies(url)
     result = load(config.study.name, url, trust)
     _require_winner(result)
-    definition = _definition(result, trust)
+    definition = _definition(result, url, trust)
     with StudyStore(url) as store:
         name = result.summary.name
         folder = own_home(store, name, Path(config.study.folder) / name)
         definition = replace(definition, folder=folder.parent)
-        refuse_another(store, definition)
+        _refuse_another(store, definition, result.summary.study_command)
         winner = find_winner(store, definition.name)
     assert winner is not None, "there is one"
     settings = _settings(config)
@@ -149,6 +151,20 @@ def _subject(config: DictConfig) -> _Subject:
     is_function = definition.probe is None  # whose arguments are checked when it is called
     is_possible = _anything if is_function else _is_possible
     return _Subject(AblationTask(definition, found, settings, is_possible, moved), url)
+
+
+def _refuse_another(store: StudyStore, definition: StudyDefinition, study_command: str) -> None:
+    """Refuses a study that its own command no longer describes; says what to type where that is known."""
+    try:
+        refuse_another(store, definition)
+    except UserError as refusal:
+        why, _, way = str(refusal).partition("\n")
+        if not way.startswith((KEEP_SETTINGS, KEEP_SPACE)):
+            raise
+        raise UserError(
+            f"{why}\nrepeat its command with study.as_begun=true, then tuner ablate {definition.name} again: "
+            f"{study_command} study.as_begun=true"
+        ) from refusal
 
 
 def _settings(config: DictConfig) -> AblationSettings:
@@ -175,13 +191,14 @@ def _require_winner(result: StudyResult) -> None:
         )
 
 
-def _definition(result: StudyResult, trust: tuple[str, ...]) -> StudyDefinition:
+def _definition(result: StudyResult, url: str, trust: tuple[str, ...]) -> StudyDefinition:
     """The study by what was typed for it, which stands in its storage; that may be somebody else's."""
     summary = result.summary
     source = f"the storage of study {summary.name}"
-    words = shlex.split(summary.study_command)[2:]
+    words = TypedCommand.read(summary.study_command).overrides
     typed = [word for word in words if re.split(r"[.=@/]", word.lstrip("+~"))[0] not in _NOT_OF_THE_STUDY]
     refuse_lookups(typed, source)
+    typed = [*typed, f"storage.url={to_hydra(url)}"]
     config_dir = result.config_dir
     admit_groups(config_dir, [f"trust=[{','.join(trust)}]"])
     definition = define(compose_or_explain(config_loader(config_dir), "tune", typed), typed, config_dir)

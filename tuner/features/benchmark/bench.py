@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 from rich.markup import escape
 
 from tuner.commands.comparison_runs import ComparedRuns, scored
-from tuner.commands.tune import typed_config_dir
+from tuner.config.typed_command import line_of, typed_config_dir
 from tuner.executors.executor_factory import check_executor
 from tuner.features.benchmark.bench_page import scores_csv, write_bench_page
 from tuner.features.benchmark.entrants import Cell, cells_of, check_same_cells, keep
@@ -23,7 +23,6 @@ from tuner.runs.build import build_trackers, check_trackers
 from tuner.runs.config_checks import resolve
 from tuner.study.storage.open_storage import check_url
 from tuner.support.console import PlainConsole
-from tuner.support.passwords import command_line
 from tuner.support.text_files import atomic_write
 from tuner.trackers.base import TrackerGroup
 from tuner.trial.messages import JsonDict
@@ -42,8 +41,9 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Trains what is not known yet, then says what it comes to and writes the page."""
     resolved = resolve(config)
-    cells = cells_of(resolved, overrides, typed_config_dir())
-    command = command_line(["tuner", "bench", *as_typed(resolved, overrides)])
+    config_dir = typed_config_dir()
+    cells = cells_of(resolved, overrides, config_dir)
+    command = line_of("bench", as_typed(resolved, overrides), config_dir)
     return measure(resolved, cells, folder, command, int(resolved["seeds"]))
 
 

@@ -7,12 +7,11 @@ from typing import Final
 
 from omegaconf import DictConfig
 
-from tuner.commands.tune import typed_config_dir
+from tuner.config.typed_command import line_of, typed_config_dir
 from tuner.errors import UserError
 from tuner.features.benchmark.bench import check_cells, measure
 from tuner.features.benchmark.entrants import Cell, setting_cells
 from tuner.runs.config_checks import resolve
-from tuner.support.passwords import command_line
 from tuner.trial.messages import JsonDict
 
 _METRIC: Final = "mixed"
@@ -27,8 +26,9 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Trains both on the same fresh seeds and writes the page of the benchmark that this is."""
     resolved = resolve(config)
-    cells = _cells(resolved, overrides, typed_config_dir())
-    return measure(resolved, cells, folder, command_line(["tuner", "compare", *overrides]), int(resolved["num_seeds"]))
+    config_dir = typed_config_dir()
+    cells, command = _cells(resolved, overrides, config_dir), line_of("compare", overrides, config_dir)
+    return measure(resolved, cells, folder, command, int(resolved["num_seeds"]))
 
 
 def _cells(config: JsonDict, overrides: Sequence[str], config_dir: str | Path | None) -> list[Cell]:

@@ -17,6 +17,7 @@ from tuner.commands import tune as one_study
 from tuner.commands.study_from_config import define
 from tuner.commands.study_plan import make_plan
 from tuner.config.composition import run_config_of
+from tuner.config.typed_command import line_of, typed_config_dir
 from tuner.errors import UserError
 from tuner.features.budgets.budget_page import budgets_csv, write_budgets_page
 from tuner.features.budgets.budget_points import BudgetPoint, advice, called, compared_budgets, point_of
@@ -32,7 +33,6 @@ from tuner.study.storage.store import DEFINITION
 from tuner.support.console import PlainConsole
 from tuner.support.help_columns import width_of
 from tuner.support.interrupts import EXIT_INTERRUPTED
-from tuner.support.passwords import command_line
 from tuner.support.text_files import atomic_write
 from tuner.trial.messages import JsonDict
 
@@ -83,9 +83,9 @@ def plan(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | 
 def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Runs the studies, or what is left of them, and says which budget is worth its steps."""
     del folder  # study.folder says where studies live
-    console, config_dir = PlainConsole(), one_study.typed_config_dir()
+    console, config_dir = PlainConsole(), typed_config_dir()
     studies = BudgetStudies.of(config, overrides, config_dir)
-    again = command_line(["tuner", "tune", *_options(config_dir), *typed_again(overrides)])
+    again = line_of("tune", typed_again(overrides), config_dir)
     points: list[BudgetPoint] = []
     failed: dict[int, StudyError] = {}
     for place, steps in enumerate(studies.steps):
@@ -123,10 +123,6 @@ def _began_with_earlier(studies: BudgetStudies, place: int, url: str) -> bool | 
         about = None if begun is None else begun.user_attrs.get(DEFINITION)
     starts = () if about is None else about.get("warm_start", ())
     return None if about is None else any(str(name).startswith(f"{studies.start_of(place)}/") for name in starts)
-
-
-def _options(config_dir: Path | None) -> tuple[str, ...]:
-    return () if config_dir is None else ("--config-dir", str(config_dir))
 
 
 def _show(points: Sequence[BudgetPoint], studies: BudgetStudies, command: str, console: PlainConsole) -> None:

@@ -16,6 +16,7 @@ from tuner.commands.preflight import check_command
 from tuner.commands.study_from_config import define, joined
 from tuner.config.composition import REFERENCE, run_config_of
 from tuner.config.paths import get_path
+from tuner.config.typed_command import line_of
 from tuner.errors import UserError
 from tuner.features.environments.scales import ScoreScale, check_scale
 from tuner.features.environments.typed import SETTING, as_typed, in_environment
@@ -29,7 +30,6 @@ from tuner.study import StudyDefinition
 from tuner.study.definition import StudyEnvironment, judged_part
 from tuner.study.features import check_definition
 from tuner.support.names import is_folder_name
-from tuner.support.passwords import command_line
 from tuner.trial.messages import JsonDict
 
 _MOST_NAMED = 3
@@ -79,7 +79,11 @@ def define_in_all(config: DictConfig, overrides: Sequence[str], config_dir: str 
         environments=tuple(environments),
         settings=replace(first.settings, baselines=()),  # each known configuration is one of a single environment
         known={},
-        facts={**first.facts, "command": command_line(["tuner", "tune", *as_typed(overrides)]), "pruner": ""},
+        facts={
+            **first.facts,
+            "command": line_of("tune", as_typed(overrides), config_dir),
+            "pruner": "",
+        },
     )
     check_definition(found)
     return found

@@ -17,6 +17,7 @@ from note_rl.support.threads import thread_variables
 from tuner.commands.features import InCommands, policy_loader
 from tuner.commands.study_loading import load, place_of, study_at
 from tuner.config.trust import trusted_modules
+from tuner.config.typed_command import CONFIG_DIR
 from tuner.errors import UserError
 from tuner.features import parts
 from tuner.features.sharing.agent_archive import RESULT_FILE, pack
@@ -152,7 +153,7 @@ def _for_others(command: str) -> tuple[str, list[str]]:
     for word in words:
         name, equals, value = word.partition("=")
         key = name.lstrip("+~")
-        if word == _CONFIG_DIR:
+        if word == CONFIG_DIR:
             next(words, None)
         elif not (equals and (key.partition(".")[0] in _OF_THIS_MACHINE or private_settings({key: value}))):
             kept.append(word)
@@ -161,5 +162,4 @@ def _for_others(command: str) -> tuple[str, list[str]]:
     return shlex.join(kept), left_out
 
 
-_CONFIG_DIR = "--config-dir"
 _OF_THIS_MACHINE = ("tracker", "init", "trust")

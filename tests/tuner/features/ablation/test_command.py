@@ -106,6 +106,27 @@ def test_ranges_are_planned_run_and_shown(tuner: CommandLine) -> None:
     assert "did you mean agent.learning_rate" in tuner.refused(*ABLATE, "ranges=[learningrate]")
 
 
+def test_a_study_of_former_settings_is_ablated_once_its_command_is_repeated(tuner: CommandLine) -> None:
+    own = tuner.folder / "my_conf/agent/mine.yaml"
+    own.parent.mkdir(parents=True)
+    text = "# @package _global_\ndefaults: [synthetic]\nagent:\n  entropy_coef: {}\n"
+    own.write_text(text.format(0.02))
+    study = tuple(word for word in STUDY if not word.startswith("agent=synthetic"))
+    assert (
+        tuner("tune", "--config-dir", "my_conf", "agent=mine", "space=synthetic", *study, *FEWER, QUICKLY).status == 0
+    )
+    kept = json.loads((tuner.folder / "studies/hill/report.json").read_text())
+    assert kept["study_command"].startswith("tuner tune --config-dir my_conf agent=mine ")
+    own.write_text(text.format(0.03))
+    about, last = tuner.refused(*ABLATE, "plan=true").splitlines()
+    way, _, command = last.partition(": ")
+    assert about.endswith("study hill was begun with other settings: agent.entropy_coef was 0.02 and is 0.03.")
+    assert way == "repeat its command with study.as_begun=true, then tuner ablate hill again"
+    assert command == f"{kept['study_command']} study.as_begun=true"
+    assert tuner(*shlex.split(command)[1:]).status == 0
+    assert "agent.learning_rate 0.0001 -> " in tuner(*ABLATE, "plan=true").output
+
+
 def test_studies_without_a_path_are_refused_by_name(tuner: CommandLine) -> None:
     assert "there is no" in tuner.refused("ablate")
     storage = f"storage.url={journal(tuner.folder)}"
