@@ -15,7 +15,7 @@ CONFIG_DIR: Final = "--config-dir"
 
 @dataclass(frozen=True)
 class TypedCommand:
-    """What was typed behind the name of a command.
+    """The words typed behind the name of a command.
 
     Attributes:
         config_dir: The user's own folder of groups; None: there is none.
