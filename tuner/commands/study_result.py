@@ -155,7 +155,7 @@ class StudyResult:
 
     @property
     def _retraining(self) -> TypedCommand:
-        """What trains the winner again, with the user's folder of groups that the study was started with."""
+        """The command that trains the winner again, with the user's folder of groups that the study was started with."""
         return TypedCommand.read(self.summary.retrain_command)
 
     @property
