@@ -18,8 +18,9 @@ ID: Final = f"note_rl.environments.small_tasks:{NAME}"
 STAY_REWARD: Final = 0.7
 LEAVE_REWARD: Final = 1.0
 """Of the task `time_limit`, whose limit is one step. To stay is worth 0.7 / (1 - gamma): 70 at a discount of 0.99. An
-agent that takes the limit for an end finds it worth 0.7, less than to leave. While values are near 0, any agent does.
-So the difference is small: it was 2 with a limit of three steps, and TD3 often kept leaving.
+agent that takes the limit for an end finds it worth 0.7, less than to leave. While its values are near 0, every agent
+prefers to leave, and has to unlearn that. So leaving brings only 0.3 more. When it brought 2 more, with a limit of
+three steps, TD3 often did not unlearn it.
 """
 NUM_ACTIONS: Final = 4
 _NOISE: Final = 0.5

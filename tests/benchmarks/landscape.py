@@ -4,7 +4,7 @@
 Run it as `python tests/benchmarks/landscape.py [PAIR ...]`, with OMP_NUM_THREADS=1 if other work is under way. PAIR is
 one of `PAIRS` or `SMALLER_PAIRS` below, such as dqn-cartpole; without any, all of `PAIRS` are made in that order. Each
 run is added to `landscapes/PAIR.parquet` as soon as it has ended, aside and moved: the same command goes on after any
-kill, which costs the one run under way. `landscape.py show` prints what there is, and `landscape.py best PAIR` the
+kill, which costs the one run under way. `landscape.py show` prints what there is, and `landscape.py best PAIR ...` the
 configurations by their mean score.
 
 Configuration 0 is the default one, the others are drawn uniformly from `conf/space/`, in its own coordinates. All are
@@ -29,7 +29,7 @@ from note_rl.errors import DivergedError
 from note_rl.support.atomic_files import atomic_target
 from tuner.commands.study_from_config import define
 from tuner.config.composition import RunConfig, compose, config_loader
-from tuner.results.metric import Mixed
+from tuner.results.metric import FloatArray, Mixed
 from tuner.results.records import Scalar
 from tuner.runs.training import run_training
 from tuner.study import StudyDefinition
@@ -236,27 +236,46 @@ def show() -> None:
             )
 
 
-def best(name: str, folder: Path = FOLDER) -> None:
-    """Prints the configurations of a pair by their mean score, with the mean of the last evaluation, and of seconds.
+def best(names: Sequence[str], folder: Path = FOLDER) -> None:
+    """Prints configurations by their mean score, with the mean of the last evaluation, and of seconds; of each pair.
 
-    Those that diverged with a seed come last.
+    Those that diverged with a seed come last. Several pairs must have the same search space. They are put together by
+    shares: 1 is the best score of a pair, 0 the median one, and no share is below -1.
     """
-    landscape, definition = Landscape.read(path_of(name, folder)), definition_of(_ALL_PAIRS[name])
-    if landscape.about != about(definition):
-        raise SystemExit(f"{path_of(name, folder)} was made under other conditions than those of today")
-    by_number: dict[int, list[Row]] = {}
-    for row in landscape.rows:
-        by_number.setdefault(row.configuration, []).append(row)
-    found = {number: _Means.of(rows) for number, rows in by_number.items()}
-    for rank, (number, means) in enumerate(sorted(found.items(), key=lambda one: -one[1].score), start=1):
-        values = definition.space.values(by_number[number][0].point, definition.config)
+    landscapes = [Landscape.read(path_of(name, folder)) for name in names]
+    definitions = [definition_of(_ALL_PAIRS[name]) for name in names]
+    for name, landscape, definition in zip(names, landscapes, definitions, strict=True):
+        if landscape.about != about(definition):
+            raise SystemExit(f"{path_of(name, folder)} was made under other conditions than those of today")
+    if any(landscape.about["space"] != landscapes[0].about["space"] for landscape in landscapes):
+        raise SystemExit(f"{', '.join(names)}: these pairs have several search spaces; name pairs of one")
+    found = [_means_by_number(landscape) for landscape in landscapes]
+    numbers = sorted(set.intersection(*(set(means) for means in found)))
+    shares = np.mean([_shares([means[number].score for number in numbers]) for means in found], axis=0)
+    order = sorted(
+        zip(numbers, shares, strict=True), key=lambda one: (-one[1], *(-means[one[0]].score for means in found))
+    )
+    points = {row.configuration: row.point for row in landscapes[0].rows}
+    for rank, (number, share) in enumerate(order, start=1):
+        values = definitions[0].space.values(points[number], definitions[0].config)
         shown = " ".join(
             f"{path}={f'{value:.4g}' if isinstance(value, float) else value}" for path, value in values.items()
         )
-        print(
-            f"{rank:3d} {number or 'default'}: score {means.score:.0f}, end {means.end:.0f}, "
-            f"{means.cpu_seconds:.0f} CPU s, seeds {len(by_number[number])}: {shown}"
-        )
+        of_each = "; ".join(str(means[number]) for means in found)
+        print(f"{rank:3d} {number or 'default'}: share {share:.2f}, {of_each}: {shown}")
+
+
+def _means_by_number(landscape: Landscape) -> dict[int, "_Means"]:
+    by_number: dict[int, list[Row]] = {}
+    for row in landscape.rows:
+        by_number.setdefault(row.configuration, []).append(row)
+    return {number: _Means.of(rows) for number, rows in by_number.items()}
+
+
+def _shares(scores: Sequence[float]) -> FloatArray:
+    finite = [score for score in scores if np.isfinite(score)]
+    middle, highest = np.median(finite), np.max(finite)
+    return np.asarray(np.maximum((np.asarray(scores) - middle) / (highest - middle), -1.0))
 
 
 @dataclass(frozen=True)
@@ -266,6 +285,10 @@ class _Means:
     score: float
     end: float
     cpu_seconds: float
+    num_seeds: int
+
+    def __str__(self) -> str:
+        return f"score {self.score:.0f}, end {self.end:.0f}, {self.cpu_seconds:.0f} CPU s, {self.num_seeds} seeds"
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> "_Means":
@@ -273,7 +296,7 @@ class _Means:
         steps = [(point + 1) / len(curves[0]) for point in range(len(curves[0]))]
         scores = [Mixed()(list(zip(steps, curve, strict=True))) for curve in curves]
         ends, seconds = [curve[-1] for curve in curves], [row.cpu_seconds for row in rows]
-        return cls(float(np.mean(scores)), float(np.mean(ends)), float(np.mean(seconds)))
+        return cls(float(np.mean(scores)), float(np.mean(ends)), float(np.mean(seconds)), len(rows))
 
 
 def main(words: Sequence[str]) -> None:
@@ -281,12 +304,12 @@ def main(words: Sequence[str]) -> None:
     match list(words):
         case ["show"]:
             show()
-        case ["best", name] if name in _ALL_PAIRS:
-            best(name)
+        case ["best", _, *_] if set(words[1:]) <= set(_ALL_PAIRS):
+            best(words[1:])
         case names if unknown := set(names) - set(_ALL_PAIRS):
             known = ", ".join(_ALL_PAIRS)
             raise SystemExit(
-                f"{' '.join(sorted(unknown))}: write show, best PAIR or PAIR ...; a PAIR is one of {known}"
+                f"{' '.join(sorted(unknown))}: write show, best PAIR ... or PAIR ...; a PAIR is one of {known}"
             )
         case names:
             for name in names or PAIRS:

@@ -100,19 +100,42 @@ def test_the_best_are_printed_in_their_order(
     rows = [run(definition, one, seed) for one in range(4) for seed in (1, 2)]
     diverged = replace(run(definition, 3, 3), curve=(50.0, *[None] * 8))
     Landscape(about(definition), (*rows, diverged)).write(tmp_path / f"{PAIR}.parquet")
-    best(PAIR, tmp_path)
+    best([PAIR], tmp_path)
     printed = [line.split() for line in capsys.readouterr().out.splitlines()]
     heights = {one: run(definition, one, 1).curve[-1] + 2.0 for one in range(3)}  # seed 2 has 4 more
     order = sorted(range(3), key=lambda one: -heights[one])
     assert [line[1] for line in printed] == [f"{one or 'default'}:" for one in (*order, 3)]
-    assert [line[5] for line in printed[:3]] == [f"{heights[one]:.0f}," for one in order]
-    assert [line[10] for line in printed] == ["2:", "2:", "2:", "3:"]
-    assert printed[3][3] == "-inf,"
+    assert [line[7] for line in printed[:3]] == [f"{heights[one]:.0f}," for one in order]
+    assert [line[11] for line in printed] == ["2", "2", "2", "3"]
+    highest, middle, lowest = (heights[one] for one in order)
+    worst = (lowest - middle) / (highest - middle)
+    assert [line[3] for line in printed] == ["1.00,", "0.00,", f"{worst:.2f},", "-1.00,"]
+    assert printed[3][5] == "-inf,"
     rate = next(word for line in printed if line[1] == "default:" for word in line if word.startswith("optimizer."))
     assert rate == f"optimizer.learning_rate={definition.config['optimizer']['learning_rate']:.4g}"
     Landscape({**about(definition), "total_steps": 7}, tuple(rows)).write(tmp_path / f"{PAIR}.parquet")
     with pytest.raises(SystemExit, match="other conditions"):
-        best(PAIR, tmp_path)
+        best([PAIR], tmp_path)
+
+
+def test_pairs_are_put_together_by_shares(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    curves = {"dqn-cartpole": (0.0, 10.0, 30.0), "dqn-acrobot": (-90.0, -80.0, -100.0)}
+    for name, heights in curves.items():
+        own = definition_of(PAIRS[name])
+        rows = [Row(one, point_of(own, one), 1, (height,) * 9, 1.0, 1.0) for one, height in enumerate(heights)]
+        Landscape(about(own), tuple(rows)).write(tmp_path / f"{name}.parquet")
+    best([*curves], tmp_path)
+    printed = capsys.readouterr().out.splitlines()
+    # by hand: shares of (0, 10, 30) are -0.5, 0 and 1; of (-90, -80, -100) 0, 1 and -1
+    assert [line.split(",")[0].split(maxsplit=1)[1] for line in printed] == [
+        "1: share 0.50",
+        "2: share 0.00",
+        "default: share -0.25",
+    ]
+    assert "score 10, end 10, 1 CPU s, 1 seeds; score -80, end -80, 1 CPU s, 1 seeds: " in printed[0]
+    Landscape(about(definition_of(PAIRS["ppo-acrobot"]))).write(tmp_path / "ppo-acrobot.parquet")
+    with pytest.raises(SystemExit, match="dqn-cartpole, ppo-acrobot: these pairs have several search spaces"):
+        best(["dqn-cartpole", "ppo-acrobot"], tmp_path)
 
 
 def test_a_pair_of_fewer_runs_has_fewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from tuner.commands.study_from_config import check_workplace
 from tuner.commands.winner import TrainingConfigs
 from tuner.config.composition import run_config_of
 from tuner.config.trust import remember
-from tuner.config.typed_command import line_of, typed_config_dir
+from tuner.config.typed_command import typed_config_dir, typed_line
 from tuner.executors.base import Event, TrialProgress, TrialReported
 from tuner.finders.finder_process import point_of
 from tuner.finders.finder_study import FinderPlace
@@ -47,7 +47,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
         found = find(config, overrides, console)
     except STOPPED as stop:
         typed = [word for word in overrides if not word.startswith("finder=")]
-        again = escape(line_of("find", [str(config.finder.kind), *typed], typed_config_dir()))
+        again = escape(typed_line("find", [str(config.finder.kind), *typed], typed_config_dir()))
         console.print(
             f"{how_it_stopped(stop)}:\n  [bold]{again}[/bold]",
             highlight=False,

@@ -21,8 +21,8 @@ from tuner.commands.first_trials import first_names, with_first_trials
 from tuner.commands.space_check import check_space
 from tuner.config.composition import BUILT_MAPPINGS, RUN_PARTS, run_config_of, with_section_defaults
 from tuner.config.paths import flatten, targets_in
-from tuner.config.trust import admit_beyond, trusted_modules
-from tuner.config.typed_command import line_of
+from tuner.config.trust import admit_changes, trusted_modules
+from tuner.config.typed_command import typed_line
 from tuner.errors import UserError
 from tuner.executors.executor_factory import check_executor
 from tuner.features import parts
@@ -134,9 +134,9 @@ def define(config: DictConfig, overrides: Sequence[str] = (), config_dir: str | 
             f"study.as_begun=true: {found.name} goes on with the space that it was begun with, and {own[0]} is typed: "
             f"leave {own[0]} out, or begin another study with study.name={found.name}-2 and without study.as_begun"
         )
-    trust = trusted_modules(resolved.get("trust"))
-    admit_beyond(before["config"], found.config, f"the storage of study {found.name}", trust)
-    for path, value in _settings_of_before(found, before, typed).items():
+    settings, trust = _settings_of_before(found, before, typed), trusted_modules(resolved.get("trust"))
+    admit_changes(found.config, settings, f"the storage of study {found.name}", trust)
+    for path, value in settings.items():
         OmegaConf.update(begun, path, value, merge=False)
     _leave_out(begun, [*(f"space.{path}" for path in added), *_entries_of_since(found, before, typed)])
     return _define(begun, overrides, config_dir)
@@ -215,7 +215,7 @@ def _define(config: DictConfig, overrides: Sequence[str], config_dir: str | Path
         known=baselines,
         features=_of_features(resolved),
         facts={
-            "command": line_of("tune", overrides, config_dir),
+            "command": typed_line("tune", overrides, config_dir),
             **(described if search is None else {"sampler": search.name, "pruner": ""}),
             **({} if _in_fixed_order(resolved["executor"]) else {BY_CHANCE: "as trials end"}),
         },

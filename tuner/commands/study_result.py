@@ -151,11 +151,11 @@ class StudyResult:
     @property
     def config_dir(self) -> str | None:
         """The user's folder of groups that the study was started with."""
-        return self._retraining.config_dir
+        return TypedCommand.read(self.summary.retrain_command or self.summary.study_command).config_dir
 
     @property
     def _retraining(self) -> TypedCommand:
-        """The command that trains the winner again, with the user's folder of groups that the study was started with."""
+        """The command that trains the winner again, with the folder of groups of the study."""
         return TypedCommand.read(self.summary.retrain_command)
 
     @property
@@ -168,7 +168,7 @@ class StudyResult:
         study = TypedCommand.read(self.summary.study_command)
         typed = typed_within(study.overrides, next(iter(self.summary.part_names), ""))
         refuse_lookups([*typed, *map(str, winner.values.values())], self._source)
-        return tuple(TrainingConfigs(typed).overrides_for(winner.config, winner.values))
+        return tuple(TrainingConfigs(typed, self.config_dir).overrides_for(winner.config, winner.values))
 
     @cached_property
     def verdict(self) -> Verdict:

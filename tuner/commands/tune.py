@@ -22,7 +22,7 @@ from tuner.commands.study_loading import leads_to
 from tuner.commands.study_plan import make_plan
 from tuner.commands.study_result import TuneResult
 from tuner.commands.winner import TrainingConfigs
-from tuner.config.typed_command import line_of, typed_config_dir
+from tuner.config.typed_command import typed_config_dir, typed_line
 from tuner.errors import UserError
 from tuner.executors.executor_factory import make_executor, warm_up
 from tuner.features import parts
@@ -111,7 +111,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     try:
         result = tune(config, overrides, config_dir=typed_config_dir(), console=console, listener=told)
     except STOPPED as stop:
-        again = escape(line_of("tune", typed_again(overrides), typed_config_dir()))
+        again = escape(typed_line("tune", typed_again(overrides), typed_config_dir()))
         console.print(
             f"{how_it_stopped(stop)}:\n  [bold]{again}[/bold]",
             highlight=False,

@@ -11,12 +11,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tuner.config.command_words import CommandFile, files_of_line
 from tuner.config.sources import origin_of
 
-_COMMANDS = ("command", "resume_flag")
+COMMANDS: Final = ("command", "resume_flag")
+"""Arguments that are command lines."""
 _MOST_BYTES = 50_000_000  # of a file whose content is looked at
 
 
@@ -52,7 +53,7 @@ def _content_of(place: str) -> str:
 
 def files_of_command(node: Mapping[str, Any]) -> Iterator[CommandFile]:
     """The files that a command line names: scripts, modules and data."""
-    for key in _COMMANDS:
+    for key in COMMANDS:
         if isinstance(text := node.get(key), str):
             yield from files_of_line(text)
 

@@ -6,6 +6,7 @@ builds only the parts listed here. Anything else is the user's own code: it is r
 same module with the same arguments is known again.
 """
 
+import copy
 import os
 import re
 import sys
@@ -16,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tuner.config.annotations import shortened
-from tuner.config.modules_used import mark_of, note, remembered
-from tuner.config.paths import targets_in
+from tuner.config.modules_used import COMMANDS, mark_of, note, remembered
+from tuner.config.paths import set_path, targets_in
 from tuner.config.signatures import home_of
 from tuner.errors import UserError
 
@@ -172,23 +173,30 @@ def admit(config: Mapping[str, Any], source: Path | str, trust: Iterable[str] = 
     admit_code(list(foreign_code(config)), source, trust)
 
 
-def admit_beyond(
-    config: Mapping[str, Any], typed: Mapping[str, Any], source: Path | str, trust: Iterable[str] = ()
+def admit_changes(
+    typed: Mapping[str, Any], changes: Mapping[str, Any], source: Path | str, trust: Iterable[str] = ()
 ) -> None:
-    """Refuses a stored config that names code nobody has vouched for, except what the typed config names there, too.
+    """Refuses settings from a storage that name code nobody has vouched for, or refer to something else.
 
     Args:
-        config: As stored.
-        typed: The config of today.
-        source: Where it was stored, for messages.
+        typed: The config that they change, as the user has it: its code is trusted.
+        changes: Their values, by config path.
+        source: Where they are stored, for messages.
         trust: Modules that the user has named.
 
     Raises:
         UserError: Names the code, and what to type if it is to be run.
     """
-    _refuse_references(config, source)
-    named = {(code.path, code.name) for code in foreign_code(typed)}
-    admit_code([code for code in foreign_code(config) if (code.path, code.name) not in named], source, trust)
+    _refuse_references(changes, source)
+    changed: Any = copy.deepcopy(dict(typed))
+    for path, value in changes.items():
+        set_path(changed, path, value)
+    named = {_what_runs(code) for code in foreign_code(typed)}
+    admit_code([code for code in foreign_code(changed) if _what_runs(code) not in named], source, trust)
+
+
+def _what_runs(code: Foreign) -> tuple[str, ...]:
+    return (code.path, code.name, *(str(code.node.get(word)) for word in COMMANDS))
 
 
 def admit_code(found: Sequence[Foreign], source: Path | str, trust: Iterable[str] = ()) -> None:

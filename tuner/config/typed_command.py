@@ -1,5 +1,6 @@
 """Command lines as they are stored and shown: `tuner tune --config-dir FOLDER OVERRIDE ...`."""
 
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -32,6 +33,11 @@ class TypedCommand:
         return cls(words[1], tuple(words[2:])) if words[:1] == [CONFIG_DIR] else cls(None, tuple(words))
 
 
+def root_of(word: str) -> str:
+    """The section or group of an override: `agent` of `+agent.gamma=0.9` and of `agent=dqn`."""
+    return re.split(r"[.=@/]", word.lstrip("+~"))[0]
+
+
 def typed_config_dir() -> Path | None:
     """The folder given with --config-dir, which Hydra has kept for itself."""
     if not HydraConfig.initialized():
@@ -48,7 +54,7 @@ def folder_words(config_dir: str | Path | None) -> tuple[str, ...]:
     return () if config_dir is None else (CONFIG_DIR, str(config_dir))
 
 
-def line_of(command: str, overrides: Iterable[str], config_dir: str | Path | None) -> str:
+def typed_line(command: str, overrides: Iterable[str], config_dir: str | Path | None) -> str:
     """The command line as it may be stored and shown, without passwords.
 
     Args:

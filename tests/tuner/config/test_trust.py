@@ -24,7 +24,7 @@ from tuner.commands.preflight import preflight
 from tuner.config.composition import conf_folder
 from tuner.config.modules_used import mark_of
 from tuner.config.signatures import home_of
-from tuner.config.trust import TARGETS, foreign_code, trusted_modules
+from tuner.config.trust import TARGETS, admit_changes, foreign_code, trusted_modules
 from tuner.errors import UserError
 from tuner.runs.config_checks import resolve
 from tuner.runs.run_folders import read_config
@@ -510,3 +510,25 @@ def test_where_a_tracker_writes_and_sends_to_is_not_for_a_stranger_to_say(
         read_config(tmp_path / "run")
     assert read_config(tmp_path / "run", ["tuner.trackers.wandb.WandbTracker"])["tracker"]["w"] == {**usual, **more}
     assert read_config(tmp_path / "run")["tracker"]["w"] == {**usual, **more}  # it was vouched for
+
+
+SCRIPT = {"agent": {"_target_": "tuner.runs.command.Script", "command": "python train.py", "lr": 0.1}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"agent.command": "python other.py"}, "agent._target_=tuner.runs.command.Script"),
+        ({"agent.resume_flag": "--other"}, "agent._target_=tuner.runs.command.Script"),
+        ({"network": {"_target_": "my_rl.network"}}, "network._target_=my_rl.network"),
+        ({"agent.lr": "${oc.env:HOME}"}, "refers to something else in agent.lr"),
+    ],
+)
+def test_settings_of_a_storage_bring_no_code_that_was_not_typed(changes: Config, said: str) -> None:
+    admit_changes(SCRIPT, {"agent.lr": 0.2}, "the storage")
+    with pytest.raises(UserError, match=re.escape(said)):
+        admit_changes(SCRIPT, changes, "the storage")
+
+
+def test_settings_of_a_storage_may_bring_code_that_is_trusted() -> None:
+    admit_changes(SCRIPT, {"agent.command": "python other.py"}, "the storage", ["tuner.runs.command.Script"])

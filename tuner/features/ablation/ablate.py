@@ -1,7 +1,6 @@
 """`tuner ablate`: from the default configuration of a study to its winner, one change at a time, on fresh seeds."""
 
 import importlib.util
-import re
 import shlex
 from collections.abc import Sequence
 from contextlib import closing
@@ -21,7 +20,7 @@ from tuner.commands.study_result import StudyResult
 from tuner.config.composition import config_loader
 from tuner.config.overrides import to_hydra
 from tuner.config.trust import admit, refuse_lookups, trusted_modules
-from tuner.config.typed_command import TypedCommand, line_of, typed_config_dir
+from tuner.config.typed_command import TypedCommand, root_of, typed_config_dir, typed_line
 from tuner.errors import UserError
 from tuner.executors.executor_factory import make_executor
 from tuner.features.ablation.blocks import between
@@ -74,8 +73,8 @@ def check(config: DictConfig, folder: Path, overrides: Sequence[str], config_dir
 
 def plan(config: DictConfig, overrides: Sequence[str], config_dir: str | Path | None) -> int:
     """Prints what would be changed, and how many runs that takes."""
-    del overrides, config_dir
-    subject = _subject(config)
+    del config_dir
+    subject = _subject(config, overrides)
     PlainConsole().print(escape(_plan_of(subject)), soft_wrap=True)
     return 0
 
@@ -84,13 +83,13 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Runs the ablation, or what is left of it, and says what it found."""
     del folder
     console = PlainConsole()
-    subject = _subject(config)
+    subject = _subject(config, overrides)
     console.print(escape(_plan_of(subject)), soft_wrap=True)
     try:
         ablation = _measure(subject, resolve(config), console)
     except STOPPED as stop:
         typed = [word for word in overrides if not word.startswith("study.name=")]
-        again = escape(line_of("ablate", [subject.definition.name, *typed], typed_config_dir()))
+        again = escape(typed_line("ablate", [subject.definition.name, *typed], typed_config_dir()))
         console.print(
             f"{how_it_stopped(stop)}:\n  [bold]{again}[/bold]",
             highlight=False,
@@ -125,8 +124,12 @@ class _Subject:
         return self.task.definition
 
 
-def _subject(config: DictConfig) -> _Subject:
+def _subject(config: DictConfig, overrides: Sequence[str]) -> _Subject:
     """The study, defined as it was when it was run.
+
+    Args:
+        config: Of the command.
+        overrides: As typed.
 
     Raises:
         UserError: There is no such study, or nothing in it that an ablation could be made of.
@@ -142,7 +145,7 @@ def _subject(config: DictConfig) -> _Subject:
         name = result.summary.name
         folder = own_home(store, name, Path(config.study.folder) / name)
         definition = replace(definition, folder=folder.parent)
-        _refuse_another(store, definition, result.summary.study_command)
+        _refuse_another(store, definition, _again_as_begun(result.summary.study_command, overrides))
         winner = find_winner(store, definition.name)
     assert winner is not None, "there is one"
     settings = _settings(config)
@@ -153,7 +156,7 @@ def _subject(config: DictConfig) -> _Subject:
     return _Subject(AblationTask(definition, found, settings, is_possible, moved), url)
 
 
-def _refuse_another(store: StudyStore, definition: StudyDefinition, study_command: str) -> None:
+def _refuse_another(store: StudyStore, definition: StudyDefinition, again: str) -> None:
     """Refuses a study that its own command no longer describes; says what to type where that is known."""
     try:
         refuse_another(store, definition)
@@ -161,10 +164,18 @@ def _refuse_another(store: StudyStore, definition: StudyDefinition, study_comman
         why, _, way = str(refusal).partition("\n")
         if not way.startswith((KEEP_SETTINGS, KEEP_SPACE)):
             raise
-        raise UserError(
-            f"{why}\nrepeat its command with study.as_begun=true, then tuner ablate {definition.name} again: "
-            f"{study_command} study.as_begun=true"
-        ) from refusal
+        raise UserError(f"{why}\ntype this, and then the same tuner ablate again: {again}") from refusal
+
+
+def _again_as_begun(study_command: str, overrides: Sequence[str]) -> str:
+    """The command that goes on with a study as it was begun, in the storage that is typed now."""
+    command = TypedCommand.read(study_command)
+    words = [word for word in command.overrides if root_of(word) != _STORAGE]
+    words += [word for word in overrides if root_of(word) == _STORAGE]
+    return typed_line("tune", [*words, "study.as_begun=true"], command.config_dir)
+
+
+_STORAGE = "storage"
 
 
 def _settings(config: DictConfig) -> AblationSettings:
@@ -196,9 +207,9 @@ def _definition(result: StudyResult, url: str, trust: tuple[str, ...]) -> StudyD
     summary = result.summary
     source = f"the storage of study {summary.name}"
     words = TypedCommand.read(summary.study_command).overrides
-    typed = [word for word in words if re.split(r"[.=@/]", word.lstrip("+~"))[0] not in _NOT_OF_THE_STUDY]
+    typed = [word for word in words if root_of(word) not in _NOT_OF_THE_STUDY]
     refuse_lookups(typed, source)
-    typed = [*typed, f"storage.url={to_hydra(url)}"]
+    typed = [*typed, f"storage.url={to_hydra(url)}", f"trust=[{','.join(trust)}]"]
     config_dir = result.config_dir
     admit_groups(config_dir, [f"trust=[{','.join(trust)}]"])
     definition = define(compose_or_explain(config_loader(config_dir), "tune", typed), typed, config_dir)
@@ -206,8 +217,10 @@ def _definition(result: StudyResult, url: str, trust: tuple[str, ...]) -> StudyD
     return replace(definition, name=summary.name)
 
 
-_NOT_OF_THE_STUDY = ("hydra", "storage", "tracker", "executor", "progress", "warm_start")
-"""Where a study was kept and run, how it was shown and what it began with: that of an ablation is typed for it."""
+_NOT_OF_THE_STUDY = ("hydra", _STORAGE, "tracker", "executor", "progress", "trust", "warm_start")
+"""Where a study was kept and run, whose code it trusts, how it was shown and what it began with: that of an ablation is
+typed for it. A storage may be somebody else's, and must not vouch for its own code.
+"""
 
 
 def _as_composed(definition: StudyDefinition, winner: Winner) -> Winner:

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from tuner.config.typed_command import TypedCommand
+from tuner.config.typed_command import TypedCommand, root_of
 from tuner.features.ablation.facts import Ablation, Change
 from tuner.results.csv_text import csv_text
 from tuner.results.findings import Estimate, estimate
@@ -185,7 +185,7 @@ def _about_runs(ablation: Ablation) -> list[str]:
 def ablation_command(summary: StudySummary) -> str:
     """The command that ablates the study's winner, in the storage of the study."""
     typed = TypedCommand.read(summary.study_command).overrides
-    storage = [word for word in typed if word.lstrip("+").partition("=")[0].partition(".")[0] == "storage"]
+    storage = [word for word in typed if root_of(word) == "storage"]
     return shlex.join(["tuner", "ablate", summary.name, *storage])
 
 

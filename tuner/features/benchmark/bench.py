@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 from rich.markup import escape
 
 from tuner.commands.comparison_runs import ComparedRuns, scored
-from tuner.config.typed_command import line_of, typed_config_dir
+from tuner.config.typed_command import typed_config_dir, typed_line
 from tuner.executors.executor_factory import check_executor
 from tuner.features.benchmark.bench_page import scores_csv, write_bench_page
 from tuner.features.benchmark.entrants import Cell, cells_of, check_same_cells, keep
@@ -43,7 +43,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     resolved = resolve(config)
     config_dir = typed_config_dir()
     cells = cells_of(resolved, overrides, config_dir)
-    command = line_of("bench", as_typed(resolved, overrides), config_dir)
+    command = typed_line("bench", as_typed(resolved, overrides), config_dir)
     return measure(resolved, cells, folder, command, int(resolved["seeds"]))
 
 

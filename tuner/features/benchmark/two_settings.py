@@ -7,7 +7,7 @@ from typing import Final
 
 from omegaconf import DictConfig
 
-from tuner.config.typed_command import line_of, typed_config_dir
+from tuner.config.typed_command import typed_config_dir, typed_line
 from tuner.errors import UserError
 from tuner.features.benchmark.bench import check_cells, measure
 from tuner.features.benchmark.entrants import Cell, setting_cells
@@ -27,7 +27,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     """Trains both on the same fresh seeds and writes the page of the benchmark that this is."""
     resolved = resolve(config)
     config_dir = typed_config_dir()
-    cells, command = _cells(resolved, overrides, config_dir), line_of("compare", overrides, config_dir)
+    cells, command = _cells(resolved, overrides, config_dir), typed_line("compare", overrides, config_dir)
     return measure(resolved, cells, folder, command, int(resolved["num_seeds"]))
 
 

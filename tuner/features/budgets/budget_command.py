@@ -17,7 +17,7 @@ from tuner.commands import tune as one_study
 from tuner.commands.study_from_config import define
 from tuner.commands.study_plan import make_plan
 from tuner.config.composition import run_config_of
-from tuner.config.typed_command import line_of, typed_config_dir
+from tuner.config.typed_command import typed_config_dir, typed_line
 from tuner.errors import UserError
 from tuner.features.budgets.budget_page import budgets_csv, write_budgets_page
 from tuner.features.budgets.budget_points import BudgetPoint, advice, called, compared_budgets, point_of
@@ -85,7 +85,7 @@ def run(config: DictConfig, folder: Path, overrides: Sequence[str]) -> int:
     del folder  # study.folder says where studies live
     console, config_dir = PlainConsole(), typed_config_dir()
     studies = BudgetStudies.of(config, overrides, config_dir)
-    again = line_of("tune", typed_again(overrides), config_dir)
+    again = typed_line("tune", typed_again(overrides), config_dir)
     points: list[BudgetPoint] = []
     failed: dict[int, StudyError] = {}
     for place, steps in enumerate(studies.steps):

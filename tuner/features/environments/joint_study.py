@@ -16,7 +16,7 @@ from tuner.commands.preflight import check_command
 from tuner.commands.study_from_config import define, joined
 from tuner.config.composition import REFERENCE, run_config_of
 from tuner.config.paths import get_path
-from tuner.config.typed_command import line_of
+from tuner.config.typed_command import typed_line
 from tuner.errors import UserError
 from tuner.features.environments.scales import ScoreScale, check_scale
 from tuner.features.environments.typed import SETTING, as_typed, in_environment
@@ -81,7 +81,7 @@ def define_in_all(config: DictConfig, overrides: Sequence[str], config_dir: str 
         known={},
         facts={
             **first.facts,
-            "command": line_of("tune", as_typed(overrides), config_dir),
+            "command": typed_line("tune", as_typed(overrides), config_dir),
             "pruner": "",
         },
     )

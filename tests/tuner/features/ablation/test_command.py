@@ -14,7 +14,9 @@ from tests.tuner.studies import CONFIG, ControllerDied, FakeExecutor, journal, r
 from tuner.features.population.evolution import Evolution
 from tuner.results.metric import Mixed
 from tuner.runs.simulator import Synthetic
+from tuner.study import StudyStore
 from tuner.study.run_registry import SeedRegistry
+from tuner.study.storage.store import DEFINITION, FACTS
 
 __all__ = ["files_read_once", "tuner"]
 
@@ -121,10 +123,22 @@ def test_a_study_of_former_settings_is_ablated_once_its_command_is_repeated(tune
     about, last = tuner.refused(*ABLATE, "plan=true").splitlines()
     way, _, command = last.partition(": ")
     assert about.endswith("study hill was begun with other settings: agent.entropy_coef was 0.02 and is 0.03.")
-    assert way == "repeat its command with study.as_begun=true, then tuner ablate hill again"
+    assert way == "type this, and then the same tuner ablate again"
     assert command == f"{kept['study_command']} study.as_begun=true"
     assert tuner(*shlex.split(command)[1:]).status == 0
     assert "agent.learning_rate 0.0001 -> " in tuner(*ABLATE, "plan=true").output
+
+
+def test_a_storage_does_not_vouch_for_its_own_code(tuner: CommandLine) -> None:
+    assert tuner("tune", *STUDY, *FEWER, QUICKLY).status == 0
+    with StudyStore("journal:///studies.journal") as store:
+        study = store.find("hill")
+        assert study is not None
+        definition, facts = study.user_attrs[DEFINITION], study.user_attrs[FACTS]
+        definition["config"]["agent"]["_target_"] = "my_rl.f"
+        study.set_user_attr(DEFINITION, definition)
+        store.keep_fact("hill", "command", f"{facts['command']} study.as_begun=true trust=my_rl")
+    assert tuner.refused(*ABLATE).endswith("add trust=my_rl\n")
 
 
 def test_studies_without_a_path_are_refused_by_name(tuner: CommandLine) -> None:
