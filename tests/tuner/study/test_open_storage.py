@@ -19,7 +19,7 @@ from tests.tuner.studies import FakeExecutor, run_study, warm_processes
 from tuner.errors import UserError
 from tuner.study import StudyStore
 from tuner.study.storage import open_storage as storage
-from tuner.study.storage.open_storage import file_of, open_storage, repair_journal
+from tuner.study.storage.open_storage import file_of, has_studies, open_storage, repair_journal
 from tuner.support.passwords import shown, without_password
 
 
@@ -65,6 +65,14 @@ def test_files_behind_urls() -> None:
     assert file_of("sqlite:////tmp/studies.db") == Path("/tmp/studies.db")
     assert file_of("journal:///a/studies.journal") == Path("a/studies.journal")
     assert file_of("sqlite:///studies.db?mode=ro") == Path("studies.db")
+
+
+def test_the_file_of_an_escaped_url_is_the_one_that_is_written(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/my%20studies.db"
+    with StudyStore(url) as store:
+        store.open("study", "screen")
+    assert [path.name for path in tmp_path.glob("*.db")] == [file_of(url).name]
+    assert has_studies(url)
 
 
 def test_sqlite_writes_ahead_and_waits_for_others(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -115,6 +115,9 @@ _BY_SUFFIX: Final = {
 
 def file_of(url: str) -> Path:
     """The file behind a `sqlite:///` or `journal:///` URL; three slashes: relative, four: absolute."""
+    if url.startswith("sqlite:"):
+        with suppress(sqlalchemy.exc.ArgumentError, ValueError):  # no URL: another message says so
+            return Path(make_url(url).database or "")  # SQLAlchemy reads %20 as a space
     return Path(url.partition(":")[2].removeprefix("///").partition("?")[0])
 
 
