@@ -30,6 +30,7 @@ from note_rl.support.atomic_files import atomic_target
 from tuner.commands.study_from_config import define
 from tuner.config.composition import RunConfig, compose, config_loader
 from tuner.results.metric import FloatArray, Mixed
+from tuner.results.number_format import counted
 from tuner.results.records import Scalar
 from tuner.runs.training import run_training
 from tuner.study import StudyDefinition
@@ -288,7 +289,8 @@ class _Means:
     num_seeds: int
 
     def __str__(self) -> str:
-        return f"score {self.score:.0f}, end {self.end:.0f}, {self.cpu_seconds:.0f} CPU s, {self.num_seeds} seeds"
+        of_runs = f"{self.cpu_seconds:.0f} CPU s, {counted(self.num_seeds, 'seed')}"
+        return f"score {self.score:.0f}, end {self.end:.0f}, {of_runs}"
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> "_Means":

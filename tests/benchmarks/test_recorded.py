@@ -132,7 +132,7 @@ def test_pairs_are_put_together_by_shares(tmp_path: Path, capsys: pytest.Capture
         "2: share 0.00",
         "default: share -0.25",
     ]
-    assert "score 10, end 10, 1 CPU s, 1 seeds; score -80, end -80, 1 CPU s, 1 seeds: " in printed[0]
+    assert "score 10, end 10, 1 CPU s, 1 seed; score -80, end -80, 1 CPU s, 1 seed: " in printed[0]
     Landscape(about(definition_of(PAIRS["ppo-acrobot"]))).write(tmp_path / "ppo-acrobot.parquet")
     with pytest.raises(SystemExit, match="dqn-cartpole, ppo-acrobot: these pairs have several search spaces"):
         best(["dqn-cartpole", "ppo-acrobot"], tmp_path)

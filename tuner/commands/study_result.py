@@ -154,17 +154,12 @@ class StudyResult:
         return TypedCommand.read(self.summary.retrain_command or self.summary.study_command).config_dir
 
     @property
-    def _retraining(self) -> TypedCommand:
-        """The command that trains the winner again, with the folder of groups of the study."""
-        return TypedCommand.read(self.summary.retrain_command)
-
-    @property
     def _overrides(self) -> tuple[str, ...]:
         winner = self.winner
         if self.summary.is_sweep:
             return tuple(f"{path}={to_hydra(value)}" for path, value in winner.values.items())
         if self.summary.retrain_command:
-            return self._retraining.overrides
+            return TypedCommand.read(self.summary.retrain_command).overrides
         study = TypedCommand.read(self.summary.study_command)
         typed = typed_within(study.overrides, next(iter(self.summary.part_names), ""))
         refuse_lookups([*typed, *map(str, winner.values.values())], self._source)

@@ -62,10 +62,6 @@ def test_a_time_limit_cuts_off_and_leaving_ends(continuous, right, wrong):
     assert played("time_limit", [wrong], continuous)[0][1:] == (LEAVE_REWARD, True, False)
 
 
-def test_to_stay_is_worth_more_only_where_the_limit_is_no_end():
-    assert STAY_REWARD / (1.0 - 0.9) > LEAVE_REWARD > STAY_REWARD
-
-
 def test_the_first_observation_names_the_last_action():
     signs = set()
     for seed in range(8):

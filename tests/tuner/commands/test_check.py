@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from note_rl.environments.small_tasks import SmallTask
+from note_rl.environments.small_tasks import LEAVE_REWARD, STAY_REWARD, SmallTask
 from tests.tuner.command_line import Answer, CommandLine
 from tuner.commands import COMMANDS
 from tuner.commands.check import more_steps
@@ -101,6 +101,13 @@ def test_an_agent_that_takes_a_time_limit_for_an_end_leaves(
     first, last = answer.output.splitlines()
     assert "not learned with 0 of 1 seed (mean returns 1; 0.65 to 0.75 is right)" in first
     assert "done must be 1 only where the task itself has ended" in last
+
+
+def test_the_discount_from_which_on_it_pays_to_stay_is_named() -> None:
+    discount = 1.0 - STAY_REWARD / LEAVE_REWARD  # below it, STAY_REWARD / (1 - discount) < LEAVE_REWARD
+    [suspects] = [task.suspects for task in agent_check.TASKS if task.kind == "time_limit"]
+    assert 0.0 < discount < 0.9
+    assert suspects.endswith(f"a discount below {discount:.2g}")
 
 
 WITH_MEMORY = ("a2c", "network=gru", "training.total_steps=8000")

@@ -79,11 +79,7 @@ def define_in_all(config: DictConfig, overrides: Sequence[str], config_dir: str 
         environments=tuple(environments),
         settings=replace(first.settings, baselines=()),  # each known configuration is one of a single environment
         known={},
-        facts={
-            **first.facts,
-            "command": typed_line("tune", as_typed(overrides), config_dir),
-            "pruner": "",
-        },
+        facts={**first.facts, "command": typed_line("tune", as_typed(overrides), config_dir), "pruner": ""},
     )
     check_definition(found)
     return found
